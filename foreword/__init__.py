@@ -1,0 +1,1 @@
+"""Foreword: a distributed speculative-decoding server."""

@@ -1,0 +1,1 @@
+"""Laws: from logits to the probabilities that are really sampled from."""

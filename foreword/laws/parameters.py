@@ -1,0 +1,90 @@
+"""What turns a row of logits into the target law."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from foreword.errors import InvalidField
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A restriction of what may come next; `kind` is json_object, json_schema, regex, choice or lark."""
+
+    kind: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LawParameters:
+    """Sampling parameters of one session.
+
+    The order of application is: bias, bans and minimum length and masks, penalties, temperature, min-p, top-k, top-p
+    (that of vLLM). Temperature 0 makes the law one-hot at the largest logit, ties to the lowest id.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float = 1.0
+    """Over prompt and output: positive logits are divided by it, negative ones multiplied."""
+    presence_penalty: float = 0.0
+    """Over the output: subtracted once."""
+    frequency_penalty: float = 0.0
+    """Over the output: subtracted for every occurrence."""
+    bias: tuple[tuple[int, float], ...] = ()
+    """Pairs (token id, value added to its logit)."""
+    banned_ids: tuple[int, ...] = ()
+    stop_ids: tuple[int, ...] = ()
+    """Ids that end the output; they cannot come before `min_tokens` are out."""
+    min_tokens: int = 0
+    grammar: Grammar | None = field(default=None)
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the law is one-hot."""
+        return self.temperature == 0.0
+
+    @property
+    def penalizes(self) -> bool:
+        """Whether the law at a position depends on which tokens stand before it, beyond the logits."""
+        return self.repetition_penalty != 1.0 or self.presence_penalty != 0.0 or self.frequency_penalty != 0.0
+
+    def validate(self, vocabulary_size: int | None = None) -> LawParameters:
+        """Return self, or raise InvalidField for the first value that is out of its range."""
+        _in_range("temperature", self.temperature, 0.0, 100.0, "a number from 0 to 100")
+        if self.top_k is not None and self.top_k < 1:
+            raise InvalidField("top_k", self.top_k, "a whole number from 1, or nothing to keep all")
+        if self.top_p is not None and not 0.0 < self.top_p <= 1.0:
+            raise InvalidField("top_p", self.top_p, "a number over 0 and up to 1")
+        if self.min_p is not None:
+            _in_range("min_p", self.min_p, 0.0, 1.0, "a number from 0 to 1")
+        if not (math.isfinite(self.repetition_penalty) and self.repetition_penalty > 0.0):
+            raise InvalidField("repetition_penalty", self.repetition_penalty, "a finite number over 0")
+        _in_range("presence_penalty", self.presence_penalty, -100.0, 100.0, "a number from -100 to 100")
+        _in_range("frequency_penalty", self.frequency_penalty, -100.0, 100.0, "a number from -100 to 100")
+        for token, value in self.bias:
+            _in_range(f"logit_bias[{token}]", value, -1e9, 1e9, "a finite number")
+        if self.min_tokens < 0:
+            raise InvalidField("min_tokens", self.min_tokens, "a whole number from 0")
+        if vocabulary_size is not None:
+            self._check_ids(vocabulary_size)
+        return self
+
+    def _check_ids(self, vocabulary_size: int) -> None:
+        named = (
+            ("logit_bias", [t for t, _ in self.bias]),
+            ("banned_ids", self.banned_ids),
+            ("stop_ids", self.stop_ids),
+        )
+        for name, ids in named:
+            for token in ids:
+                if not 0 <= token < vocabulary_size:
+                    raise InvalidField(name, token, f"token ids from 0 to {vocabulary_size - 1}")
+
+
+def _in_range(name: str, value: float, low: float, high: float, wanted: str) -> None:
+    if not low <= value <= high:  # also refuses NaN
+        raise InvalidField(name, value, wanted)
