@@ -1,0 +1,1 @@
+"""The draft service: writes candidate blocks ahead of the target."""

@@ -1,0 +1,131 @@
+"""State of one session at a draft, as a value (PROTOCOL.md, table "Draft")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from foreword.laws.parameters import LawParameters
+from foreword.protocol.messages import (
+    Advance,
+    Block,
+    DraftEvent,
+    DraftKeys,
+    SparseCounts,
+    TargetAddress,
+    Tokens,
+)
+from foreword.protocol.sequence import Sequence
+from foreword.protocol.words import Drafter, Rule
+
+
+class Phase(Enum):
+    """Where a session stands."""
+
+    PREFILL = auto()
+    IDLE = auto()
+    """Nothing to draft; under an order with γ = 0 it follows."""
+    DRAFT = auto()
+    SENT = auto()
+    GONE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a draft can do for one session."""
+
+    longest_length: int
+    """Largest number of tokens, prompt and output together."""
+    gamma_max: int
+    drafter: Drafter
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """A block in progress or sent: what it is for, what it assumes, and what was drawn."""
+
+    round: int
+    base: int
+    digest: int
+    rule: Rule
+    ids: Tokens = ()
+    laws: tuple[SparseCounts, ...] | None = ()
+    """One law for each candidate; None when all were one-hot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One session at a draft.
+
+    The context is `sequence.tokens + assumed + writing.ids`; `cached` counts how much of it the drafter's cache holds,
+    and truncation is the only rollback.
+    """
+
+    sid: int
+    sequence: Sequence
+    law: LawParameters
+    keys: DraftKeys
+    bounds: Bounds
+    target: TargetAddress
+    gamma_max: int
+    phase: Phase = Phase.PREFILL
+    order: Advance | None = None
+    """The newest Advance; of its orders only the newest count."""
+    assumed: Tokens = ()
+    """Tokens after the committed ones that a verdict named and no Advance has confirmed yet."""
+    writing: Writing | None = None
+    cached: int = 0
+    unfollowed: int = 0
+    """Committed tokens that came since the last Follow and were not compared yet."""
+
+    @property
+    def context(self) -> Tokens:
+        """All tokens that stand before the next candidate."""
+        return self.sequence.tokens + self.assumed + (self.writing.ids if self.writing else ())
+
+    @property
+    def gamma(self) -> int:
+        """The largest block that the newest order allows here."""
+        return min(self.order.gamma, self.gamma_max, self.bounds.gamma_max) if self.order else 0
+
+
+# What a transition asks its surroundings to do, in order.
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Send an event to the session's orchestrator."""
+
+    event: DraftEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Send a block to the session's target."""
+
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class PushLater:
+    """Offer the block that is out again after a short while, by `again`."""
+
+    sid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """Free the session's cache."""
+
+    sid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Count something that went wrong or was ignored, under this name."""
+
+    name: str
+
+
+Action = Tell | Push | PushLater | Free | Count
+Outcome = tuple[Session, tuple[Action, ...]]

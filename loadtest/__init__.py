@@ -1,0 +1,1 @@
+"""Load, sweeps and comparisons: how fast the whole is, and why."""

@@ -1,0 +1,1 @@
+"""The orchestrator: owns sessions, decides what is committed, serves clients."""

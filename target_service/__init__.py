@@ -1,0 +1,1 @@
+"""The target service: verifies candidate blocks and decodes plainly."""

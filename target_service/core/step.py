@@ -1,0 +1,154 @@
+"""What a session contributes to a step, and what a finished step means for it; pure.
+
+Block or plain is decided once, when the step is built (PROTOCOL.md, invariant 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from foreword.acceptance import Evidence, Verdict
+from foreword.protocol.messages import (
+    BlockOrder,
+    LogProbabilities,
+    Result,
+    RoundTiming,
+    Tokens,
+    VerdictNotice,
+)
+from foreword.protocol.words import ResultKind
+from target_service.core.session import stream_ended
+from target_service.core.state import Action, Answer, Outcome, Phase, Session, Tell
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A session's part of one step: `rows` enter the cache after truncation to `cached`; logits are wanted for `need`."""
+
+    sid: int
+    cached: int
+    rows: Tokens
+    need: int
+    candidates: Tokens
+
+
+def buildable(session: Session) -> bool:
+    """Whether the session can be part of a step that is built now."""
+    return session.phase in (Phase.READY, Phase.LEASE)
+
+
+def build(session: Session) -> tuple[Session, Work]:
+    """Decide what the session does in the step that is being built, and mark it as running."""
+    candidates = session.block.ids[: _room(session)] if session.block else ()
+    context = session.context
+    work = Work(
+        sid=session.sid,
+        cached=session.cached,
+        rows=context[session.cached :] + candidates,
+        need=len(candidates) + 1,
+        candidates=candidates,
+    )
+    return replace(session, phase=Phase.RUN), work
+
+
+def _room(session: Session) -> int:
+    """Return how many candidates fit: γ of the order, the output that is left, and the context."""
+    order = session.commit.order if session.commit else None
+    gamma = order.gamma if isinstance(order, BlockOrder) else 0
+    output_left = session.bounds.max_output - session.output
+    context_left = session.bounds.longest_length - len(session.context)
+    return max(0, min(gamma, output_left - 1, context_left - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """What the engine found for one session in a step that is done."""
+
+    evidence: Evidence
+    verdict: Verdict
+    """The target's own copy; only a Commit makes it count."""
+    candidate_logprobs: LogProbabilities | None = None
+    emit_logprobs: LogProbabilities | None = None
+    timing: RoundTiming = RoundTiming()
+
+
+def verified(session: Session, work: Work, stepped: Stepped) -> Outcome:
+    """A step with the session's block is done: exactly one final Result, and the verdict for the draft."""
+    if session.closing:
+        return stream_ended(replace(session, phase=Phase.IDLE))
+    commit, block = session.commit, session.block
+    assert commit is not None
+    assert block is not None
+    timing = replace(
+        stepped.timing, draft_queue_us=block.draft_queue_us, draft_compute_us=block.draft_compute_us
+    )
+    result = Result(
+        sid=session.sid,
+        round=session.round,
+        base=commit.base,
+        final=True,
+        kind=ResultKind.EVIDENCE,
+        emit=stepped.evidence.emit,
+        ids=work.candidates,
+        acceptance=stepped.evidence.acceptance,
+        drafter=block.drafter,
+        ratios=stepped.evidence.ratios,
+        candidate_logprobs=stepped.candidate_logprobs,
+        emit_logprobs=stepped.emit_logprobs,
+        timing=timing,
+    )
+    verdict = stepped.verdict
+    notice = VerdictNotice(block.ticket, session.round, block.digest, verdict.kept, verdict.emitted)
+    session = replace(
+        session,
+        phase=Phase.IDLE,
+        commit=None,
+        block=None,
+        assumed=work.candidates,
+        cached=work.cached + len(work.rows),
+    )
+    return session, (Answer(notice), Tell(result))
+
+
+def stepped_plain(session: Session, work: Work, token: int, stepped: Stepped) -> Outcome:
+    """A plain step is done: the end of a round without its block, or one token of a lease."""
+    if session.closing:
+        return stream_ended(replace(session, phase=Phase.IDLE))
+    commit = session.commit
+    assert commit is not None
+    final = isinstance(commit.order, BlockOrder) or _lease_over(session, token)
+    result = Result(
+        sid=session.sid,
+        round=session.round,
+        base=session.output,
+        final=final,
+        kind=ResultKind.PLAIN,
+        emit=(token,),
+        emit_logprobs=stepped.emit_logprobs,
+        timing=stepped.timing,
+    )
+    session = replace(
+        session,
+        phase=Phase.IDLE if final else Phase.LEASE,
+        commit=None if final else commit,
+        assumed=(*session.assumed, token),
+        leased=session.leased + 1,
+        cached=work.cached + len(work.rows),
+    )
+    actions: tuple[Action, ...] = (Tell(result),)
+    return session, actions
+
+
+def _lease_over(session: Session, token: int) -> bool:
+    """Whether the token that was just emitted is the last of the lease."""
+    assert session.commit is not None
+    order = session.commit.order
+    limit = 1 if isinstance(order, BlockOrder) else order.limit
+    out = session.leased + 1
+    return (
+        session.recalled
+        or out >= limit
+        or token in session.law.stop_ids
+        or session.output + 1 >= session.bounds.max_output
+        or len(session.context) + 1 >= session.bounds.longest_length
+    )
