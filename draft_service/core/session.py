@@ -13,7 +13,7 @@ from draft_service.core.writing import finished, start, to_block
 from foreword.errors import ProtocolFault
 from foreword.protocol import digest as digests
 from foreword.protocol.messages import Advance, DraftOpen, DraftOpened, Lost, Receipt, VerdictNotice
-from foreword.protocol.sequence import Sequence, common, merge
+from foreword.protocol.sequence import Sequence, merge, usable
 from foreword.protocol.words import LossCode, ReceiptCode
 
 
@@ -62,9 +62,8 @@ def advanced(session: Session, message: Advance) -> Outcome:
     )
     if goes_on:
         return _go_on(session, moved=moved)
-    known = min(len(session.sequence.tokens), len(before), session.sequence.prompt_len)
-    kept = common(before, sequence.tokens, known)
-    session = replace(session, writing=None, cached=min(session.cached, kept))
+    known = sequence.prompt_len + message.base - len(message.tokens)
+    session = replace(session, writing=None, cached=usable(session.cached, before, sequence.tokens, known))
     if session.phase is Phase.PREFILL:
         return session, ()
     return _obey(session)
@@ -110,9 +109,8 @@ def verdict_came(session: Session, notice: VerdictNotice) -> Outcome:
     assumed = session.assumed + gained
     ahead = session.sequence.tokens + assumed
     over = notice.emitted in session.law.stop_ids or any(t in session.law.stop_ids for t in gained)
-    session = replace(
-        session, assumed=assumed, writing=None, cached=min(session.cached, common(before, ahead, len(before) - len(writing.ids)))
-    )
+    cached = usable(session.cached, before, ahead, len(before) - len(writing.ids))
+    session = replace(session, assumed=assumed, writing=None, cached=cached)
     if over or session.gamma == 0:
         return replace(session, phase=Phase.IDLE), ()
     digest = digests.extend(writing.digest, gained)

@@ -121,4 +121,4 @@ def followable(session: Session) -> bool:
 def followed(session: Session, agreed: int) -> Outcome:
     """The drafter compared its guesses with the tokens that came: tell the orchestrator."""
     told = Follow(session.sid, session.sequence.base, session.unfollowed, agreed)
-    return replace(session, unfollowed=0, cached=len(session.sequence.tokens)), (Tell(told),)
+    return replace(session, unfollowed=0, cached=len(session.sequence.tokens) - 1), (Tell(told),)

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from foreword.errors import ProtocolFault
 from foreword.protocol.messages import (
-    Block,
     BlockOrder,
     Commit,
     LocalOrder,
@@ -19,7 +18,7 @@ from foreword.protocol.messages import (
     TargetOpen,
     TargetOpened,
 )
-from foreword.protocol.sequence import Sequence, common, merge
+from foreword.protocol.sequence import Sequence, common, merge, usable
 from foreword.protocol.words import LossCode
 from target_service.core.mailbox import unusable
 from target_service.core.state import (
@@ -79,14 +78,14 @@ def committed(session: Session, message: Commit) -> Outcome:
         _check_room(session, message, sequence)
     except ProtocolFault as fault:
         return lost(session, LossCode.PROTOCOL, fault.message)
-    known = min(session.sequence.prompt_len + message.base - len(message.tokens), len(session.sequence.tokens))
-    kept = common(session.sequence.tokens + session.assumed, sequence.tokens, known)
+    known = sequence.prompt_len + message.base - len(message.tokens)
+    held = session.sequence.tokens + session.assumed
     session = replace(
         session,
         sequence=sequence,
         assumed=(),
         leased=0,
-        cached=min(session.cached, kept),
+        cached=usable(session.cached, held, sequence.tokens, known),
         round=message.round,
         commit=message,
         block=None,

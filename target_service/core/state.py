@@ -9,8 +9,8 @@ from foreword.laws.parameters import LawParameters
 from foreword.protocol.messages import (
     Block,
     Commit,
-    Receipt,
     Recall,
+    Receipt,
     TargetEvent,
     TargetKeys,
     Tokens,

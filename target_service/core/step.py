@@ -79,9 +79,7 @@ def verified(session: Session, work: Work, stepped: Stepped) -> Outcome:
     commit, block = session.commit, session.block
     assert commit is not None
     assert block is not None
-    timing = replace(
-        stepped.timing, draft_queue_us=block.draft_queue_us, draft_compute_us=block.draft_compute_us
-    )
+    timing = replace(stepped.timing, draft_queue_us=block.draft_queue_us, draft_compute_us=block.draft_compute_us)
     result = Result(
         sid=session.sid,
         round=session.round,

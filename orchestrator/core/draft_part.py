@@ -1,0 +1,143 @@
+"""The draft part of a generation: assigned, live, suspect, gone; pure. It never stops a request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from foreword.protocol.messages import (
+    BlockOrder,
+    DraftClose,
+    DraftOpen,
+    DraftOpened,
+    Follow,
+    LinkState,
+    Result,
+    TargetAddress,
+    TargetTicket,
+)
+from foreword.protocol.words import ResultKind
+from orchestrator.core.rounds import recall
+from orchestrator.core.state import (
+    Action,
+    Count,
+    DraftPart,
+    DraftPhase,
+    NeedDraft,
+    Outcome,
+    Phase,
+    Session,
+    ToDraft,
+    ToTarget,
+)
+
+LATE_ROUNDS = 2
+"""Rounds in a row without a block that make a draft suspect."""
+FIRST_RETRY = 8
+"""Tokens before a suspect is tried again; doubles each time, up to the next constant."""
+LAST_RETRY = 256
+
+
+def assign_draft(session: Session, sid: int, address: TargetAddress) -> Outcome:
+    """Give the session a draft: make the ticket known to the target, then open at the draft."""
+    if session.phase is Phase.DONE:
+        return session, ()
+    request = session.request
+    part = DraftPart(phase=DraftPhase.OPENING, sid=sid, target=address, base=session.sequence.base)
+    opened = DraftOpen(
+        sid=sid,
+        tokens=session.sequence.tokens,
+        prompt_len=session.sequence.prompt_len,
+        law=request.law,
+        keys=request.draft_keys,
+        target=address,
+        gamma_max=request.gamma_max,
+        wide_ids=request.wide_ids,
+        trace=request.trace,
+    )
+    actions: tuple[Action, ...] = (ToDraft(opened),)
+    if session.target_sid is not None:
+        actions = (ToTarget(TargetTicket(session.target_sid, address.ticket)), *actions)
+    return replace(session, draft=part), actions
+
+
+def draft_opened(session: Session, message: DraftOpened) -> Outcome:
+    """The draft has read the committed tokens: it is live from the next round."""
+    if session.draft.phase is not DraftPhase.OPENING or message.sid != session.draft.sid:
+        return session, (Count("old_draft_opened"),)
+    draft = replace(session.draft, phase=DraftPhase.LIVE, longest_length=message.longest_length)
+    return _end_lease(replace(session, draft=draft))
+
+
+def draft_gone(session: Session, sid: int, reason: str) -> Outcome:
+    """Refused, Lost or stream end: the session goes on without; another draft may take over in the same request."""
+    if session.draft.phase is DraftPhase.NONE or session.draft.sid != sid or session.phase is Phase.DONE:
+        return session, ()
+    session, actions = _end_wait(replace(session, draft=DraftPart()))
+    return session, (*actions, NeedDraft(reason))
+
+
+def drop_draft(session: Session, reason: str) -> Outcome:
+    """Give the draft up although its stream works."""
+    if session.draft.phase is DraftPhase.NONE:
+        return session, ()
+    close = ToDraft(DraftClose(session.draft.sid))
+    session, actions = draft_gone(session, session.draft.sid, reason)
+    return session, (close, *actions)
+
+
+def link_state(session: Session, message: LinkState) -> Outcome:
+    """One end of the draft–target link reports it; ignored unless it names the current ticket."""
+    draft = session.draft
+    if draft.phase is DraftPhase.NONE or draft.target is None or message.ticket != draft.target.ticket:
+        return session, (Count("old_link_state"),)
+    if message.up:
+        return replace(session, draft=replace(draft, link_down=False)), ()
+    session = replace(session, draft=_suspect(session, draft, link_down=True))
+    session, actions = _end_wait(session)
+    return session, (*actions, Count("link_down"))
+
+
+def followed(session: Session, message: Follow) -> Outcome:
+    """The draft compared its guesses with leased tokens: it lives, and a suspect whose stretch is over is tried again."""
+    draft = session.draft
+    if message.sid != draft.sid or draft.phase is not DraftPhase.SUSPECT:
+        return session, ()
+    if draft.link_down or session.sequence.base < draft.retry_base:
+        return session, ()
+    return _end_lease(replace(session, draft=replace(draft, phase=DraftPhase.LIVE, late=LATE_ROUNDS - 1)))
+
+
+def after_round(session: Session, result: Result) -> Outcome:
+    """Count a round that went without its block; after two in a row the draft is suspect."""
+    draft, commit = session.draft, session.commit
+    if commit is None or not isinstance(commit.order, BlockOrder) or draft.phase is not DraftPhase.LIVE:
+        return session, ()
+    if result.kind is ResultKind.EVIDENCE:
+        return replace(session, draft=replace(draft, late=0, suspected=0)), ()
+    draft = replace(draft, late=draft.late + 1)
+    if draft.late < LATE_ROUNDS:
+        return replace(session, draft=draft), (Count("late_block"),)
+    return replace(session, draft=_suspect(session, draft)), (Count("late_block"), Count("suspect"))
+
+
+def _suspect(session: Session, draft: DraftPart, *, link_down: bool = False) -> DraftPart:
+    stretch = min(LAST_RETRY, FIRST_RETRY << min(draft.suspected, 8))
+    return replace(
+        draft,
+        phase=DraftPhase.SUSPECT if draft.phase is DraftPhase.LIVE else draft.phase,
+        suspected=draft.suspected + 1,
+        retry_base=session.sequence.base + stretch,
+        link_down=link_down or draft.link_down,
+    )
+
+
+def _end_wait(session: Session) -> Outcome:
+    """End a wait for a block that will not come."""
+    waiting = session.commit is not None and isinstance(session.commit.order, BlockOrder)
+    return recall(session) if waiting else (session, ())
+
+
+def _end_lease(session: Session) -> Outcome:
+    """End a lease so that the next round speculates."""
+    leasing = session.commit is not None and not isinstance(session.commit.order, BlockOrder)
+    return recall(session) if leasing else (session, ())

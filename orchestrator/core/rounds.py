@@ -1,0 +1,129 @@
+"""Sending the next round: a Commit with a block and an Advance, or a lease; pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from foreword.protocol.messages import (
+    Advance,
+    BlockOrder,
+    Commit,
+    DraftClose,
+    PlainOrder,
+    Recall,
+    TargetClose,
+)
+from foreword.protocol.words import FinishReason
+from orchestrator.core.state import (
+    Action,
+    DraftPhase,
+    Ended,
+    Outcome,
+    Phase,
+    RoundPlan,
+    Session,
+    ToDraft,
+    ToTarget,
+    Watch,
+)
+
+
+def output_left(session: Session) -> int:
+    """Return how many more tokens may be output."""
+    return session.request.max_output - session.sequence.base
+
+
+def next_commit(session: Session, plan: RoundPlan) -> tuple[Session, Commit]:
+    """Return the next round's Commit, counted and not sent yet."""
+    gamma = block_gamma(session, plan)
+    order: BlockOrder | PlainOrder
+    if gamma > 0:
+        assert session.draft.target is not None
+        order = BlockOrder(plan.wait_us, gamma, session.draft.target.ticket)
+    else:
+        order = PlainOrder(min(output_left(session), plan.lease or output_left(session)))
+    base = session.sequence.base
+    commit = Commit(
+        sid=session.target_sid or 0,
+        round=session.round + 1,
+        base=base,
+        tokens=session.sequence.since(session.target_base),
+        digest=session.sequence.digest,
+        rule=session.rule,
+        order=order,
+    )
+    session = replace(session, round=commit.round, commit=commit, target_base=base, recalled=False)
+    return session, commit
+
+
+def block_gamma(session: Session, plan: RoundPlan) -> int:
+    """Return the largest block of the next round: 0 unless the draft part is LIVE, and never past budget or context."""
+    draft = session.draft
+    if draft.phase is not DraftPhase.LIVE or plan.gamma <= 0:
+        return 0
+    draft_left = draft.longest_length - len(session.sequence.tokens) - 1
+    return max(0, min(plan.gamma, session.request.gamma_max, output_left(session) - 1, draft_left))
+
+
+def send_round(session: Session, plan: RoundPlan) -> Outcome:
+    """Send r+1: the Commit first, then the Advance."""
+    session, commit = next_commit(session, plan)
+    session = replace(session, phase=Phase.WAIT)
+    session, advance = advance_draft(session, plan)
+    return session, (ToTarget(commit), *advance, Watch(commit.round))
+
+
+def advance_draft(session: Session, plan: RoundPlan) -> Outcome:
+    """Bring committed tokens to the draft, with the order that the Commit that is out implies."""
+    draft, commit = session.draft, session.commit
+    if draft.phase is DraftPhase.NONE or commit is None:
+        return session, ()
+    gamma = commit.order.gamma if isinstance(commit.order, BlockOrder) else 0
+    base = session.sequence.base
+    if base >= draft.longest_length > 0:
+        return session, ()
+    advance = Advance(
+        sid=draft.sid,
+        round=commit.round,
+        base=base,
+        tokens=session.sequence.since(draft.base),
+        digest=session.sequence.digest,
+        rule=commit.rule,
+        gamma=gamma,
+        stop_threshold=plan.stop_threshold,
+        send_by_us=plan.send_by_us if gamma else None,
+        alternatives=plan.alternatives if gamma else 0,
+        target=draft.target if draft.moved else None,
+    )
+    draft = replace(draft, base=base, moved=False)
+    return replace(session, draft=draft), (ToDraft(advance),)
+
+
+def recall(session: Session) -> Outcome:
+    """End the wait or the lease that is out, once."""
+    if session.phase is not Phase.WAIT or session.commit is None or session.recalled:
+        return session, ()
+    message = Recall(session.target_sid or 0, session.commit.round)
+    return replace(session, recalled=True), (ToTarget(message),)
+
+
+def finish(session: Session, ended: Ended, *, final_length: int | None = None) -> Outcome:
+    """Close both sides; `final_length` is the number of output tokens that count, all committed ones if None."""
+    if session.phase is Phase.DONE:
+        return session, ()
+    length = session.sequence.base if final_length is None else final_length
+    actions: list[Action] = []
+    if session.target_sid is not None:
+        unsent = session.sequence.tokens[
+            session.sequence.prompt_len + session.target_base : session.sequence.prompt_len + length
+        ]
+        actions.append(ToTarget(TargetClose(session.target_sid, length, unsent)))
+    if session.draft.phase is not DraftPhase.NONE:
+        actions.append(ToDraft(DraftClose(session.draft.sid)))
+    session = replace(session, phase=Phase.DONE, commit=None, target_sid=None)
+    return session, (*actions, ended)
+
+
+def aborted(session: Session) -> Outcome:
+    """The client cancelled, or the deadline passed."""
+    return finish(session, Ended(FinishReason.ABORT))

@@ -1,0 +1,204 @@
+"""Transitions of a generation, from the target's messages and the client (PROTOCOL.md, table "Orchestrator"); pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from foreword.acceptance import Evidence, Verdict, decide
+from foreword.protocol.messages import BlockOrder, Result, TargetAddress, TargetClose, TargetOpen, TargetOpened, Tokens
+from foreword.protocol.words import FinishReason, ResultKind, Rule
+from orchestrator.core.draft_part import after_round
+from orchestrator.core.rounds import (
+    advance_draft,
+    block_gamma,
+    finish,
+    next_commit,
+    output_left,
+    recall,
+    send_round,
+)
+from orchestrator.core.state import (
+    Action,
+    Count,
+    DraftPhase,
+    Emit,
+    Ended,
+    NeedTarget,
+    Outcome,
+    Phase,
+    RoundPlan,
+    Session,
+    ToTarget,
+    Watch,
+)
+
+TOLERATED_FALLBACKS = 2
+"""Of the last 200 block rounds (1 %); with more, rules that trust lateness to be blind give way to `match`."""
+
+
+def open_target(session: Session, sid: int, address: TargetAddress, plan: RoundPlan) -> Outcome:
+    """Ask a target to open the session from its committed tokens; a lease rides along unless the draft is LIVE.
+
+    `address.ticket` is a fresh ticket: a draft that is already assigned goes on under it at the new target.
+    """
+    request = session.request
+    assigned = session.draft.phase is not DraftPhase.NONE
+    draft = replace(session.draft, target=address, moved=True, link_down=False) if assigned else session.draft
+    session = replace(
+        session, target_sid=sid, target_base=session.sequence.base, draft=draft, phase=Phase.OPENING, commit=None
+    )
+    first = None
+    if draft.phase is not DraftPhase.LIVE:
+        session, first = next_commit(session, plan)
+    message = TargetOpen(
+        sid=sid,
+        tokens=session.sequence.tokens,
+        prompt_len=session.sequence.prompt_len,
+        law=request.law,
+        keys=request.target_keys,
+        max_output=request.max_output,
+        top_logprobs=request.top_logprobs,
+        cache_salt=request.cache_salt,
+        trace=request.trace,
+        ticket=address.ticket if assigned else None,
+        first=first,
+    )
+    return session, (ToTarget(message),)
+
+
+def target_opened(session: Session, message: TargetOpened, plan: RoundPlan) -> Outcome:
+    """The target has the prompt in its cache."""
+    if session.phase is not Phase.OPENING or message.sid != session.target_sid:
+        return session, (Count("old_opened"),)
+    if session.commit is None:
+        return send_round(session, plan)
+    session = replace(session, phase=Phase.WAIT)
+    watch: tuple[Action, ...] = (Watch(session.commit.round),) if session.commit else ()
+    session, advance = advance_draft(session, plan)
+    if session.draft.phase is DraftPhase.LIVE or session.client_full:
+        session, more = recall(session)
+        return session, (*watch, *advance, *more)
+    return session, (*watch, *advance)
+
+
+def target_gone(session: Session, reason: str, *, close: bool = False) -> Outcome:
+    """Refused, Lost, stream end or the hard limit: go on at another target from the committed tokens; r is spent."""
+    if session.phase is Phase.DONE:
+        return session, ()
+    actions: tuple[Action, ...] = ()
+    if close and session.target_sid is not None:
+        actions = (ToTarget(TargetClose(session.target_sid, session.sequence.base)),)
+    session = replace(session, phase=Phase.OPENING, commit=None, target_sid=None, recalled=False)
+    return session, (*actions, NeedTarget(reason))
+
+
+def result_came(session: Session, result: Result, plan: RoundPlan) -> Outcome:
+    """A Result came: decide, commit, send the next round, then hand the tokens to the sink."""
+    if session.phase is not Phase.WAIT or session.commit is None or result.sid != session.target_sid:
+        return session, (Count("old_result"),)
+    fault = _fault(session, result)
+    if fault:
+        session, actions = target_gone(session, fault, close=True)
+        return session, (Count("protocol_fault"), *actions)
+    evidence = Evidence(result.acceptance, result.emit, result.ratios)
+    verdict = decide(
+        session.commit.rule,
+        evidence,
+        coin_key=session.request.target_keys.coin,
+        round=result.round,
+        base=result.base,
+    )
+    tokens, ended = _cut(session, (*result.ids[: verdict.kept], verdict.emitted))
+    emit = Emit(tokens, verdict, result)
+    session = replace(session, sequence=session.sequence.extended(tokens))
+    if ended is not None:
+        session, actions = finish(session, ended)
+        return session, (emit, *actions)
+    session, actions = _go_on(session, result, verdict, plan)
+    return session, (*actions, emit)
+
+
+def _go_on(session: Session, result: Result, verdict: Verdict, plan: RoundPlan) -> Outcome:
+    if not result.final:
+        return _lease_goes_on(session, plan)
+    session, actions = after_round(session, result)
+    session = _watch_fallbacks(replace(session, commit=None), result, verdict)
+    if session.client_full:
+        return replace(session, phase=Phase.HELD), actions
+    session, sent = send_round(session, plan)
+    return session, (*actions, *sent)
+
+
+def _lease_goes_on(session: Session, plan: RoundPlan) -> Outcome:
+    session, actions = advance_draft(session, plan)
+    if block_gamma(session, plan) > 0 or session.client_full:
+        session, more = recall(session)
+        return session, (*more, *actions)
+    return session, actions
+
+
+def _fault(session: Session, result: Result) -> str:
+    """Return how a Result breaks the protocol, or an empty text."""
+    commit = session.commit
+    assert commit is not None
+    if result.round != commit.round:
+        return f"round: got a Result of {result.round}, wanted {commit.round}"
+    if result.base != session.sequence.base:
+        return f"base: got a Result at {result.base}, wanted {session.sequence.base}"
+    gamma = commit.order.gamma if isinstance(commit.order, BlockOrder) else 0
+    if len(result.ids) > gamma or (result.kind is ResultKind.PLAIN and result.ids):
+        return f"ids: got {len(result.ids)} candidates, wanted at most {gamma}"
+    if len(result.acceptance) != len(result.ids) or len(result.emit) != len(result.ids) + 1:
+        return f"emit: got {len(result.emit)} for {len(result.ids)} candidates, wanted one more than candidates"
+    if isinstance(commit.order, BlockOrder) and not result.final:
+        return "final: a block's Result must be final"
+    largest = session.request.vocabulary_size
+    if any(not 0 <= t < largest for t in (*result.ids, *(e for e in result.emit if e is not None))):
+        return f"ids: a token is out of range, wanted ids from 0 to {largest - 1}"
+    return ""
+
+
+def _cut(session: Session, tokens: Tokens) -> tuple[Tokens, Ended | None]:
+    """Cut what was decided at the first stop id and at the budget: what lies behind never was output."""
+    stop_ids = session.request.law.stop_ids
+    for index, token in enumerate(tokens[: output_left(session)]):
+        if token in stop_ids:
+            return tokens[: index + 1], Ended(FinishReason.STOP, token)
+    if len(tokens) >= output_left(session):
+        return tokens[: output_left(session)], Ended(FinishReason.LENGTH)
+    return tokens, None
+
+
+def _watch_fallbacks(session: Session, result: Result, verdict: Verdict) -> Session:
+    """Count rounds that went without their block; over 1 % of the last 200, lateness may depend on content."""
+    if session.rule is Rule.MATCH or (result.kind is ResultKind.PLAIN and session.draft.phase is DraftPhase.NONE):
+        return session
+    late = int(result.kind is ResultKind.PLAIN and session.draft.late > 0)
+    bits = ((session.fallbacks << 1) | late) & ((1 << 200) - 1)
+    rule = Rule.MATCH if bits.bit_count() > TOLERATED_FALLBACKS else session.rule
+    return replace(session, fallbacks=bits, rule=rule)
+
+
+def client_full(session: Session) -> Outcome:
+    """The client's queue is filling: end the lease that runs; the next Commit is not sent until it has drained."""
+    return recall(replace(session, client_full=True))
+
+
+def client_drained(session: Session, plan: RoundPlan) -> Outcome:
+    """The client's queue has room again."""
+    session = replace(session, client_full=False)
+    if session.phase is not Phase.HELD:
+        return session, ()
+    return send_round(session, plan)
+
+
+def stopped(session: Session, final_length: int) -> Outcome:
+    """The sink found a stop text; only the first `final_length` output tokens count."""
+    return finish(session, Ended(FinishReason.STOP), final_length=final_length)
+
+
+def overdue(session: Session, round: int) -> Outcome:
+    """The hard limit of a round passed: the target is given up."""
+    if session.phase is not Phase.WAIT or session.commit is None or session.commit.round != round:
+        return session, ()
+    return target_gone(session, f"round {round} was not answered in time", close=True)
