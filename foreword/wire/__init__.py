@@ -1,0 +1,1 @@
+"""The codec between protocol values and frames: the only package that touches generated message classes."""
