@@ -1,0 +1,119 @@
+"""From rows of logits to target laws.
+
+The order is that of vLLM: bias, bans and masks, penalties, temperature, min-p, top-k, top-p; each of the last three
+renormalises before the next. Every parameter counts at every verified position, as if the candidates before it had
+been committed one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foreword.errors import EngineFailure, ForewordError, InvalidField
+from foreword.laws.edits import Logits, TokenMask, Tokens, edited
+from foreword.laws.law import Law
+from foreword.laws.parameters import LawParameters
+from foreword.laws.truncate import softmax, truncated_law, truncates
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LawRows:
+    """Logits of one session at consecutive positions, and what its laws depend on.
+
+    `logits` is float32[m, V]; row i is the one after `candidates[:i]`, so m is at most one more than the candidates.
+    `output` holds the committed output tokens and may be left empty if nothing penalizes and there is no mask;
+    `prompt` likewise counts only for the repetition penalty. Arrays of ids spare a conversion. `first_position` is
+    the output position of row 0. Ids from `vocabulary_size` on are padding and have no mass.
+    """
+
+    parameters: LawParameters
+    logits: Logits
+    prompt: Tokens = ()
+    output: Tokens = ()
+    candidates: Tokens = ()
+    first_position: int = 0
+    mask: TokenMask | None = None
+    vocabulary_size: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raise InvalidField if shapes or candidates do not fit."""
+        if self.logits.ndim != 2 or len(self.logits) > len(self.candidates) + 1:
+            wanted = f"[m, V] with m up to {len(self.candidates) + 1}, one more than the candidates"
+            raise InvalidField("logits", f"shape {self.logits.shape}", wanted)
+        if not 0 < self.width <= self.logits.shape[1]:
+            raise InvalidField("vocabulary_size", self.width, f"1 to the {self.logits.shape[1]} columns of the logits")
+        for token in self.candidates:
+            if not 0 <= token < self.width:
+                raise InvalidField("candidates", int(token), f"token ids from 0 to {self.width - 1}")
+
+    @property
+    def width(self) -> int:
+        """Number of ids that can have mass."""
+        return self.logits.shape[1] if self.vocabulary_size is None else self.vocabulary_size
+
+
+def target_laws(rows: Sequence[LawRows]) -> list[list[Law]]:
+    """Return the law of every row of every session; raise the error of the first session that has one.
+
+    Raises EngineFailure for logits that are not numbers, InvalidField where nothing may come.
+    """
+    result = []
+    for laws in try_target_laws(rows):
+        if isinstance(laws, ForewordError):
+            raise laws
+        result.append(laws)
+    return result
+
+
+def try_target_laws(rows: Sequence[LawRows]) -> list[list[Law] | ForewordError]:
+    """Return the laws of every session, or its error where it has one: a bad session costs no other its step."""
+    result: list[list[Law] | ForewordError] = []
+    for session, one in enumerate(rows):
+        try:
+            result.append(_session_laws(one, session=session))
+        except ForewordError as error:
+            result.append(error)
+    return result
+
+
+def edited_logits(rows: LawRows) -> Logits:
+    """Return float32[m, width] logits as the temperature finds them: padding off; bias, bans and penalties on."""
+    return edited(
+        rows.logits[:, : rows.width],
+        rows.parameters,
+        prompt=rows.prompt,
+        output=rows.output,
+        candidates=rows.candidates,
+        first_position=rows.first_position,
+        mask=rows.mask,
+    )
+
+
+def _session_laws(rows: LawRows, *, session: int) -> list[Law]:
+    logits = edited_logits(rows)
+    if not len(logits):
+        return []
+    best = logits.argmax(axis=1)
+    largest = logits[np.arange(len(best)), best]
+    if not np.isfinite(largest).all():
+        _refuse(rows, largest, session=session)
+    if rows.parameters.greedy:
+        return [Law.one_hot(token) for token in best.tolist()]
+    if truncates(rows.parameters):
+        return [truncated_law(row, rows.parameters) for row in logits]
+    dense = softmax(logits, temperature=rows.parameters.temperature, largest=largest[:, None])
+    return [Law(None, row) for row in dense]
+
+
+def _refuse(rows: LawRows, largest: NDArray[np.float32], *, session: int) -> None:
+    # argmax takes a NaN for the largest, so `largest` shows every NaN and every infinity.
+    row = int(np.flatnonzero(~np.isfinite(largest))[0])
+    where = f"logits of session {session} of the step, row {row} (output position {rows.first_position + row})"
+    if largest[row] == -math.inf and (rows.logits[row, : rows.width] > -math.inf).any():
+        raise InvalidField("law", f"no token left at output position {rows.first_position + row}", "one that may come")
+    raise EngineFailure(f"{where}: got {float(largest[row])!r} as the largest, wanted finite numbers")

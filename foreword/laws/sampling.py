@@ -1,0 +1,99 @@
+"""Sampling from laws with addressed numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foreword.addresses.keys import Address
+from foreword.addresses.noise import exponentials, numbers_at
+from foreword.addresses.philox import U64
+from foreword.laws.law import Law, Probabilities
+
+_RUN = 256
+"""Weights per run of the two-level inverse CDF."""
+
+
+def sample_match(law: Law, key: bytes, position: int) -> int:
+    """Return the target's own sample at an output position: the argmax of log p + Gumbel noise (ties: lowest id).
+
+    Noise belongs to (key, position, token id), so a draft that holds the key draws with the same noise from its own
+    law (Daliri, Musco, Suresh, arXiv 2408.07978). Computed as the winner of an exponential race, argmin of E/p.
+    """
+    return race(law, None if law.size == 1 else numbers_at(key, Address(position), law.support))
+
+
+def match_margin(law: Law, key: bytes, position: int) -> float:
+    """Return by how much the best log p + noise at a position leads the second, in nats; infinite without a second.
+
+    Two devices whose logits differ by less than half of this draw the same token.
+    """
+    positive = law.probabilities > 0.0
+    if np.count_nonzero(positive) < 2:
+        return math.inf
+    noise = exponentials(numbers_at(key, Address(position), law.support))
+    first, second = np.partition(noise[positive] / law.probabilities[positive], 1)[:2]
+    return float(math.log(second) - math.log(first))
+
+
+def race(law: Law, numbers: U64 | None) -> int:
+    """Return the token whose exponential noise over probability is smallest, ties to the lowest id.
+
+    `numbers` is uint64[law.size], the integers behind the noise; None is enough for a law of one token.
+    """
+    if numbers is None or law.size == 1:
+        return law.token_at(0)
+    return law.token_at(_winner(law.probabilities, numbers))
+
+
+def sample_uniform(law: Law, u: float) -> int:
+    """Return the token at `u` in [0, 1) of the inverse cumulative distribution, in the order of ids."""
+    return law.token_at(inverse_cdf(law.probabilities, u))
+
+
+def inverse_cdf(weights: Probabilities, u: float) -> int:
+    """Return the index whose stretch of the cumulated weights contains u times their sum.
+
+    `weights` is float64[k], not negative, with a sum over 0. An index of weight 0 is never returned.
+    """
+    start = 0
+    if len(weights) > 2 * _RUN:
+        sums = np.add.reduceat(weights, np.arange(0, len(weights), _RUN))
+        cumulated = sums.cumsum()
+        wanted = u * float(cumulated[-1])
+        run = _first_over(cumulated, wanted)
+        start = run * _RUN
+        weights = weights[start : start + _RUN]
+        wanted -= float(cumulated[run] - sums[run])
+        return start + _first_over(weights.cumsum(), wanted)
+    cumulated = weights.cumsum()
+    return _first_over(cumulated, u * float(cumulated[-1]))
+
+
+def _first_over(cumulated: Probabilities, wanted: float) -> int:
+    index = int(cumulated.searchsorted(wanted, side="right"))
+    # Rounding may put `wanted` at the very end: then the last index that adds anything.
+    return index if index < len(cumulated) else int(cumulated.searchsorted(cumulated[-1]))
+
+
+def _winner(p: Probabilities, numbers: U64) -> int:
+    """Return argmin of E/p without a logarithm for every id."""
+    if len(p) <= 2 * _RUN:
+        return _argmin_race(p, numbers)
+    # An id with p at most `low` wins only if its E is under best * low, that is if its number is very large.
+    low = 16.0 / len(p)
+    likely = np.flatnonzero(p > low)
+    if not len(likely):
+        return _argmin_race(p, numbers)
+    best = float((exponentials(numbers[likely]) / p[likely]).min())
+    bound = math.exp(-best * low) - 1e-12
+    chance = np.flatnonzero(numbers >= np.uint64(max(0.0, bound) * 2.0**64))
+    contenders: NDArray[np.intp] = np.union1d(likely, chance)
+    return int(contenders[_argmin_race(p[contenders], numbers[contenders])])
+
+
+def _argmin_race(p: Probabilities, numbers: U64) -> int:
+    with np.errstate(divide="ignore"):
+        return int((exponentials(numbers) / p).argmin())
