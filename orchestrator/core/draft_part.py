@@ -16,7 +16,7 @@ from foreword.protocol.messages import (
     TargetTicket,
 )
 from foreword.protocol.words import ResultKind
-from orchestrator.core.rounds import recall
+from orchestrator.core.rounds import end_lease, recall
 from orchestrator.core.state import (
     Action,
     Count,
@@ -65,7 +65,9 @@ def draft_opened(session: Session, message: DraftOpened) -> Outcome:
     if session.draft.phase is not DraftPhase.OPENING or message.sid != session.draft.sid:
         return session, (Count("old_draft_opened"),)
     draft = replace(session.draft, phase=DraftPhase.LIVE, longest_length=message.longest_length)
-    return _end_lease(replace(session, draft=draft))
+    if draft.link_down:
+        return replace(session, draft=replace(draft, phase=DraftPhase.SUSPECT)), ()
+    return end_lease(replace(session, draft=draft))
 
 
 def draft_gone(session: Session, sid: int, reason: str) -> Outcome:
@@ -104,7 +106,7 @@ def followed(session: Session, message: Follow) -> Outcome:
         return session, ()
     if draft.link_down or session.sequence.base < draft.retry_base:
         return session, ()
-    return _end_lease(replace(session, draft=replace(draft, phase=DraftPhase.LIVE, late=LATE_ROUNDS - 1)))
+    return end_lease(replace(session, draft=replace(draft, phase=DraftPhase.LIVE, late=LATE_ROUNDS - 1)))
 
 
 def after_round(session: Session, result: Result) -> Outcome:
@@ -135,9 +137,3 @@ def _end_wait(session: Session) -> Outcome:
     """End a wait for a block that will not come."""
     waiting = session.commit is not None and isinstance(session.commit.order, BlockOrder)
     return recall(session) if waiting else (session, ())
-
-
-def _end_lease(session: Session) -> Outcome:
-    """End a lease so that the next round speculates."""
-    leasing = session.commit is not None and not isinstance(session.commit.order, BlockOrder)
-    return recall(session) if leasing else (session, ())

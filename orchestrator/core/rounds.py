@@ -80,7 +80,7 @@ def advance_draft(session: Session, plan: RoundPlan) -> Outcome:
         return session, ()
     gamma = commit.order.gamma if isinstance(commit.order, BlockOrder) else 0
     base = session.sequence.base
-    if base >= draft.longest_length > 0:
+    if len(session.sequence.tokens) >= draft.longest_length > 0:
         return session, ()
     advance = Advance(
         sid=draft.sid,
@@ -105,6 +105,12 @@ def recall(session: Session) -> Outcome:
         return session, ()
     message = Recall(session.target_sid or 0, session.commit.round)
     return replace(session, recalled=True), (ToTarget(message),)
+
+
+def end_lease(session: Session) -> Outcome:
+    """End the lease that is out, if one is; a wait for a block goes on, because it ends by itself."""
+    leasing = session.commit is not None and not isinstance(session.commit.order, BlockOrder)
+    return recall(session) if leasing else (session, ())
 
 
 def finish(session: Session, ended: Ended, *, final_length: int | None = None) -> Outcome:

@@ -71,9 +71,9 @@ def target_opened(session: Session, message: TargetOpened, plan: RoundPlan) -> O
     if session.phase is not Phase.OPENING or message.sid != session.target_sid:
         return session, (Count("old_opened"),)
     if session.commit is None:
-        return send_round(session, plan)
+        return (replace(session, phase=Phase.HELD), ()) if session.client_full else send_round(session, plan)
     session = replace(session, phase=Phase.WAIT)
-    watch: tuple[Action, ...] = (Watch(session.commit.round),) if session.commit else ()
+    watch = (Watch(session.commit.round),)
     session, advance = advance_draft(session, plan)
     if session.draft.phase is DraftPhase.LIVE or session.client_full:
         session, more = recall(session)
@@ -114,15 +114,15 @@ def result_came(session: Session, result: Result, plan: RoundPlan) -> Outcome:
     if ended is not None:
         session, actions = finish(session, ended)
         return session, (emit, *actions)
-    session, actions = _go_on(session, result, verdict, plan)
+    session, actions = _go_on(session, result, plan)
     return session, (*actions, emit)
 
 
-def _go_on(session: Session, result: Result, verdict: Verdict, plan: RoundPlan) -> Outcome:
+def _go_on(session: Session, result: Result, plan: RoundPlan) -> Outcome:
     if not result.final:
         return _lease_goes_on(session, plan)
     session, actions = after_round(session, result)
-    session = _watch_fallbacks(replace(session, commit=None), result, verdict)
+    session = replace(_watch_fallbacks(session, result), commit=None)
     if session.client_full:
         return replace(session, phase=Phase.HELD), actions
     session, sent = send_round(session, plan)
@@ -169,11 +169,11 @@ def _cut(session: Session, tokens: Tokens) -> tuple[Tokens, Ended | None]:
     return tokens, None
 
 
-def _watch_fallbacks(session: Session, result: Result, verdict: Verdict) -> Session:
+def _watch_fallbacks(session: Session, result: Result) -> Session:
     """Count rounds that went without their block; over 1 % of the last 200, lateness may depend on content."""
-    if session.rule is Rule.MATCH or (result.kind is ResultKind.PLAIN and session.draft.phase is DraftPhase.NONE):
+    if session.rule is Rule.MATCH or session.commit is None or not isinstance(session.commit.order, BlockOrder):
         return session
-    late = int(result.kind is ResultKind.PLAIN and session.draft.late > 0)
+    late = int(result.kind is ResultKind.PLAIN)
     bits = ((session.fallbacks << 1) | late) & ((1 << 200) - 1)
     rule = Rule.MATCH if bits.bit_count() > TOLERATED_FALLBACKS else session.rule
     return replace(session, fallbacks=bits, rule=rule)
@@ -181,7 +181,7 @@ def _watch_fallbacks(session: Session, result: Result, verdict: Verdict) -> Sess
 
 def client_full(session: Session) -> Outcome:
     """The client's queue is filling: end the lease that runs; the next Commit is not sent until it has drained."""
-    return recall(replace(session, client_full=True))
+    return end_lease(replace(session, client_full=True))
 
 
 def client_drained(session: Session, plan: RoundPlan) -> Outcome:
