@@ -100,7 +100,7 @@ def link_state(session: Session, message: LinkState) -> Outcome:
 
 
 def followed(session: Session, message: Follow) -> Outcome:
-    """The draft compared its guesses with leased tokens: it lives, and a suspect whose stretch is over is tried again."""
+    """The draft compared its guesses with leased tokens: a suspect whose stretch is over is tried again."""
     draft = session.draft
     if message.sid != draft.sid or draft.phase is not DraftPhase.SUSPECT:
         return session, ()

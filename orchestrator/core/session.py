@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from foreword.acceptance import Evidence, Verdict, decide
+from foreword.acceptance import Evidence, decide
+from foreword.errors import ProtocolFault
 from foreword.protocol.messages import BlockOrder, Result, TargetAddress, TargetClose, TargetOpen, TargetOpened, Tokens
 from foreword.protocol.words import FinishReason, ResultKind, Rule
 from orchestrator.core.draft_part import after_round
 from orchestrator.core.rounds import (
     advance_draft,
     block_gamma,
+    end_lease,
     finish,
     next_commit,
     output_left,
@@ -72,8 +74,8 @@ def target_opened(session: Session, message: TargetOpened, plan: RoundPlan) -> O
         return session, (Count("old_opened"),)
     if session.commit is None:
         return (replace(session, phase=Phase.HELD), ()) if session.client_full else send_round(session, plan)
-    session = replace(session, phase=Phase.WAIT)
     watch = (Watch(session.commit.round),)
+    session = replace(session, phase=Phase.WAIT)
     session, advance = advance_draft(session, plan)
     if session.draft.phase is DraftPhase.LIVE or session.client_full:
         session, more = recall(session)
@@ -98,16 +100,17 @@ def result_came(session: Session, result: Result, plan: RoundPlan) -> Outcome:
         return session, (Count("old_result"),)
     fault = _fault(session, result)
     if fault:
-        session, actions = target_gone(session, fault, close=True)
-        return session, (Count("protocol_fault"), *actions)
-    evidence = Evidence(result.acceptance, result.emit, result.ratios)
-    verdict = decide(
-        session.commit.rule,
-        evidence,
-        coin_key=session.request.target_keys.coin,
-        round=result.round,
-        base=result.base,
-    )
+        return _broken(session, fault)
+    try:
+        verdict = decide(
+            session.commit.rule,
+            Evidence(result.acceptance, result.emit, result.ratios),
+            coin_key=session.request.target_keys.coin,
+            round=result.round,
+            base=result.base,
+        )
+    except ProtocolFault as error:
+        return _broken(session, error.message)
     tokens, ended = _cut(session, (*result.ids[: verdict.kept], verdict.emitted))
     emit = Emit(tokens, verdict, result)
     session = replace(session, sequence=session.sequence.extended(tokens))
@@ -116,6 +119,11 @@ def result_came(session: Session, result: Result, plan: RoundPlan) -> Outcome:
         return session, (emit, *actions)
     session, actions = _go_on(session, result, plan)
     return session, (*actions, emit)
+
+
+def _broken(session: Session, fault: str) -> Outcome:
+    session, actions = target_gone(session, fault, close=True)
+    return session, (Count("protocol_fault"), *actions)
 
 
 def _go_on(session: Session, result: Result, plan: RoundPlan) -> Outcome:

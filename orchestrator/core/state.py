@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from foreword.acceptance import Verdict
@@ -76,7 +76,7 @@ class Request:
     gamma_max: int
     top_logprobs: int | None = None
     cache_salt: bytes = b""
-    trace: Trace = Trace()
+    trace: Trace = field(default_factory=Trace)
     wide_ids: bool = False
     vocabulary_size: int = 2**32
 
