@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from foreword.addresses.keys import Address
-from foreword.addresses.noise import numbers_across
 from foreword.addresses.philox import first_integers, uniforms
 from foreword.laws.law import Law
-from foreword.laws.sampling import race, sample_uniform
+from foreword.laws.sampling import races, sample_uniform
 
 Draw = tuple[Address, Law]
 """Where to draw, and from what."""
@@ -39,11 +38,8 @@ class PhiloxSource:
     """Draws from counter-based random numbers; has no state."""
 
     def race(self, key: bytes, draws: Sequence[Draw]) -> Iterator[int]:
-        """Yield the winners of exponential races; the noise of small supports is made in one pass."""
-        wanted = [(key, address, law.support) for address, law in draws if law.size > 1]
-        numbers = numbers_across(wanted)
-        for _, law in draws:
-            yield race(law, next(numbers) if law.size > 1 else None)
+        """Yield the winners of exponential races."""
+        return races(key, draws)
 
     def choose(self, key: bytes, draws: Sequence[Draw]) -> list[int]:
         """Return tokens by inverse CDF."""

@@ -29,8 +29,8 @@ def to_counts(law: Law, *, bits: int = 12, mass: float = 0.995, cap: int = 128) 
     if not 1 <= cap <= 1 << bits:
         raise InvalidField("cap", cap, f"1 to 2**bits = {1 << bits}")
     p = law.probabilities
-    top, cumulated = top_until(p, mass, weigh=np.asarray)
-    size = min(reaching(cumulated, mass), cap, int(np.count_nonzero(top)))
+    top, cumulated = top_until(p, mass, weigh=np.asarray, limit=cap)
+    size = min(reaching(cumulated, mass), int(np.count_nonzero(top)))
     kept = pick(p, size, float(top[size - 1]))
     counts = _apportion(p[kept], 1 << bits)
     return SparseCounts(tuple(kept.tolist() if law.ids is None else law.ids[kept].tolist()), tuple(counts), bits)

@@ -22,20 +22,21 @@ def descending(values: Values, count: int) -> Values:
 
 
 def top_until(
-    values: Values, mass: float, *, weigh: Callable[[Values], NDArray[np.float64]]
+    values: Values, mass: float, *, weigh: Callable[[Values], NDArray[np.float64]], limit: int | None = None
 ) -> tuple[Values, NDArray[np.float64]]:
     """Return enough of the largest values, largest first, that their weights sum to `mass`, and the cumulated weights.
 
-    All values if their whole sum falls short. The largest 1,024 are tried first, then twice as many. `weigh` maps
-    values to weights and keeps their order.
+    All values, or the `limit` largest, if their sum falls short. The largest 1,024 are tried first, then twice as many.
+    `weigh` maps values to weights and keeps their order.
     """
-    count = min(_FIRST, len(values))
+    limit = len(values) if limit is None else min(limit, len(values))
+    count = min(_FIRST, limit)
     while True:
         top = descending(values, count)
         cumulated = weigh(top).cumsum()
-        if count == len(values) or cumulated[-1] >= mass:
+        if count == limit or cumulated[-1] >= mass:
             return top, cumulated
-        count = min(2 * count, len(values))
+        count = min(2 * count, limit)
 
 
 def reaching(cumulated: NDArray[np.float64], mass: float) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foreword.addresses.keys import Address
-from foreword.addresses.noise import exponentials, numbers_at
-from foreword.addresses.philox import U64
+from foreword.addresses.noise import exponentials
+from foreword.addresses.philox import U64, Draw, integers_across
 from foreword.laws.law import Law, Probabilities
 
 _RUN = 256
@@ -22,7 +23,7 @@ def sample_match(law: Law, key: bytes, position: int) -> int:
     Noise belongs to (key, position, token id), so a draft that holds the key draws with the same noise from its own
     law (Daliri, Musco, Suresh, arXiv 2408.07978). Computed as the winner of an exponential race, argmin of E/p.
     """
-    return race(law, None if law.size == 1 else numbers_at(key, Address(position), law.support))
+    return next(races(key, [(Address(position), law)]))
 
 
 def match_margin(law: Law, key: bytes, position: int) -> float:
@@ -33,19 +34,19 @@ def match_margin(law: Law, key: bytes, position: int) -> float:
     positive = law.probabilities > 0.0
     if np.count_nonzero(positive) < 2:
         return math.inf
-    noise = exponentials(numbers_at(key, Address(position), law.support))
+    noise = exponentials(next(integers_across([_noise(key, Address(position), law)])))
     first, second = np.partition(noise[positive] / law.probabilities[positive], 1)[:2]
     return float(math.log(second) - math.log(first))
 
 
-def race(law: Law, numbers: U64 | None) -> int:
-    """Return the token whose exponential noise over probability is smallest, ties to the lowest id.
+def races(key: bytes, draws: Sequence[tuple[Address, Law]]) -> Iterator[int]:
+    """Yield for each draw the token whose exponential noise over probability is smallest, ties to the lowest id.
 
-    `numbers` is uint64[law.size], the integers behind the noise; None is enough for a law of one token.
+    Numbers of small supports are made together; a large one costs nothing until it is asked for.
     """
-    if numbers is None or law.size == 1:
-        return law.token_at(0)
-    return law.token_at(_winner(law.probabilities, numbers))
+    numbers = integers_across([_noise(key, address, law) for address, law in draws if law.size > 1])
+    for _, law in draws:
+        yield law.token_at(_winner(law.probabilities, next(numbers)) if law.size > 1 else 0)
 
 
 def sample_uniform(law: Law, u: float) -> int:
@@ -70,6 +71,10 @@ def inverse_cdf(weights: Probabilities, u: float) -> int:
         return start + _first_over(weights.cumsum(), wanted)
     cumulated = weights.cumsum()
     return _first_over(cumulated, u * float(cumulated[-1]))
+
+
+def _noise(key: bytes, address: Address, law: Law) -> Draw:
+    return key, address, law.size if law.ids is None else law.ids
 
 
 def _first_over(cumulated: Probabilities, wanted: float) -> int:

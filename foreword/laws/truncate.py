@@ -75,14 +75,14 @@ def _top_p(logits: NDArray[np.float32], top_p: float, *, temperature: float, lar
     def weigh(values: Values) -> NDArray[np.float64]:
         return _weights(values, temperature=temperature, largest=largest)
 
-    # Single precision is enough to find the cut, unless the cut is within the error.
     total = _rough_total(logits, temperature=temperature, largest=largest)
-    top, cumulated = top_until(logits, top_p * total * (1.0 + _SLACK), weigh=weigh)
-    if len(top) == len(logits):
-        kept = reaching(cumulated, top_p * float(cumulated[-1]))
-        return kept, float(top[kept - 1])
+    # Tokens under (1 - p)/V each hold under 1 - p together, so the others reach p.
+    floor = largest + temperature * math.log(0.99 * (1.0 - top_p) * total / len(logits))
+    likely = logits[logits >= np.nextafter(np.float32(floor), np.float32(-math.inf))]
+    top, cumulated = top_until(likely, top_p * total * (1.0 + _SLACK), weigh=weigh)
     kept = reaching(cumulated, top_p * total * (1.0 - _SLACK))
     if kept != reaching(cumulated, top_p * total * (1.0 + _SLACK)):
+        # The cut is within the error of the rough total.
         kept = reaching(cumulated, top_p * float(weigh(logits).sum()))
     return kept, float(top[kept - 1])
 
