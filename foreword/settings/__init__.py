@@ -1,0 +1,1 @@
+"""Settings of services: one frozen type each, from flags, environment, file and defaults, in this order."""
