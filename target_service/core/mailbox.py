@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from foreword.laws.counts import validate
-
 from foreword.errors import ForewordError
+from foreword.laws.counts import validate
 from foreword.protocol.messages import Block, BlockOrder, Commit, OneHot, Receipt
 from foreword.protocol.words import ReceiptCode, Rule
 from target_service.core.state import Answer, Bounds, Count, Outcome, Phase, Session

@@ -17,6 +17,7 @@ from foreword.protocol.messages import (
     TargetClose,
     TargetOpen,
     TargetOpened,
+    Tokens,
 )
 from foreword.protocol.sequence import Sequence, common, merge, usable
 from foreword.protocol.words import LossCode
@@ -69,11 +70,13 @@ def committed(session: Session, message: Commit) -> Outcome:
     """A Commit came: commit its tokens and start its order."""
     if message.round <= max(session.round, *(m.round for m in session.remembered), 0):
         return session, (Count("old_commit"),)
-    if session.phase is Phase.PREFILL:
-        return replace(session, remembered=(*session.remembered, message)), ()
+    if session.phase is Phase.PREFILL and not session.remembered:
+        return replace(session, remembered=(message,)), ()
     if session.phase is not Phase.IDLE:
-        return lost(session, LossCode.PROTOCOL, f"round: got {message.round} while {session.round} is not answered")
+        running = session.remembered[0].round if session.remembered else session.round
+        return lost(session, LossCode.PROTOCOL, f"round: got {message.round} while {running} is not answered")
     try:
+        _check_ids(message.tokens, session.bounds.vocabulary_size)
         sequence = merge(session.sequence, message.base, message.tokens, message.digest)
         _check_room(session, message, sequence)
     except ProtocolFault as fault:
@@ -92,6 +95,11 @@ def committed(session: Session, message: Commit) -> Outcome:
         recalled=False,
     )
     return _start(session, message)
+
+
+def _check_ids(tokens: Tokens, vocabulary_size: int) -> None:
+    if tokens and not 0 <= min(tokens) <= max(tokens) < vocabulary_size:
+        raise ProtocolFault(f"tokens: got ids {min(tokens)} to {max(tokens)}, wanted ids under {vocabulary_size}")
 
 
 def _check_room(session: Session, message: Commit, sequence: Sequence) -> None:
@@ -126,7 +134,7 @@ def _start(session: Session, commit: Commit) -> Outcome:
 
 def recalled(session: Session, message: Recall) -> Outcome:
     """A Recall came: end the wait or the lease of that round early; the round is still answered once."""
-    if session.phase is Phase.PREFILL:
+    if session.phase is Phase.PREFILL and len(session.remembered) == 1 and session.remembered[0].round == message.round:
         return replace(session, remembered=(*session.remembered, message)), ()
     if message.round != session.round or session.commit is None:
         return session, (Count("old_recall"),)

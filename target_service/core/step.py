@@ -16,8 +16,8 @@ from foreword.protocol.messages import (
     Tokens,
     VerdictNotice,
 )
-from foreword.protocol.words import ResultKind
-from target_service.core.session import stream_ended
+from foreword.protocol.words import LossCode, ResultKind
+from target_service.core.session import lost, stream_ended
 from target_service.core.state import Action, Answer, Outcome, Phase, Session, Tell
 
 
@@ -135,6 +135,12 @@ def stepped_plain(session: Session, work: Work, token: int, stepped: Stepped) ->
     )
     actions: tuple[Action, ...] = (Tell(result),)
     return session, actions
+
+
+def failed(session: Session, code: LossCode, message: str) -> Outcome:
+    """The step gave nothing for this session: it is lost, unless it was closing anyway."""
+    idle = replace(session, phase=Phase.IDLE)
+    return stream_ended(idle) if session.closing else lost(idle, code, message)
 
 
 def _lease_over(session: Session, token: int) -> bool:

@@ -1,0 +1,93 @@
+"""Running estimates that the step policy needs: block lags, tokens a verification, step times; no clock of their own."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import deque
+from statistics import median_low
+
+from foreword.protocol.messages import CostPoint
+
+_QUANTILE = 0.9
+"""Of the lags that are still possible, how many have come when an arrival counts as due."""
+
+
+class Lags:
+    """The last block lags of a session: block arrival minus Commit arrival, microseconds, negative if it came first."""
+
+    def __init__(self, window: int = 32) -> None:
+        self._recent: deque[int] = deque(maxlen=window)
+        self._sorted: list[int] = []
+
+    def add(self, lag_us: int) -> None:
+        """Add one lag and forget the oldest beyond the window."""
+        if len(self._recent) == self._recent.maxlen:
+            del self._sorted[bisect_right(self._sorted, self._recent[0]) - 1]
+        self._recent.append(lag_us)
+        insort(self._sorted, lag_us)
+
+    def due(self, elapsed_us: int) -> int | None:
+        """Return the lag by which a block that is not here after `elapsed_us` comes in 9 of 10 cases.
+
+        None if no lag was that long, or none is known.
+        """
+        passed = bisect_right(self._sorted, elapsed_us)
+        left = len(self._sorted) - passed
+        return self._sorted[passed + int(left * _QUANTILE)] if left else None
+
+
+class Emitted:
+    """Running mean of tokens emitted per verification."""
+
+    def __init__(self, start: float = 2.0, weight: float = 0.1) -> None:
+        self.mean = start
+        self._weight = weight
+
+    def add(self, tokens: int) -> None:
+        """Add one verification."""
+        self.mean += self._weight * (tokens - self.mean)
+
+
+class StepTimes:
+    """Running medians of step times by number of rows; the cost curve of a target.
+
+    Rows fall into cells of powers of two. Between medians the curve is interpolated, beyond them it is level below and
+    proportional above.
+    """
+
+    def __init__(self, window: int = 33) -> None:
+        self._window = window
+        self._times: dict[int, deque[tuple[int, int, int]]] = {}
+        self._points: list[CostPoint] = []
+
+    def add(self, rows: int, context: int, *, step_us: int) -> None:
+        """Add a step of `rows` rows at a mean context of `context` tokens."""
+        cell = (rows - 1).bit_length()
+        times = self._times.setdefault(cell, deque(maxlen=self._window))
+        times.append((step_us, rows, context))
+        point = _point(times)
+        kept = [p for p in self._points if (p.rows - 1).bit_length() != cell]
+        self._points = sorted([*kept, point], key=lambda p: p.rows)
+
+    def curve(self) -> tuple[CostPoint, ...]:
+        """Return one measured point a cell, by rows."""
+        return tuple(self._points)
+
+    def step_us(self, rows: int) -> float:
+        """Return the expected time of a step with so many rows, in microseconds; 0 while nothing is known."""
+        points = self._points
+        if not points:
+            return 0.0
+        after = next((i for i, p in enumerate(points) if p.rows >= rows), None)
+        if after is None:
+            return points[-1].step_us * rows / points[-1].rows if len(points) > 1 else float(points[-1].step_us)
+        if after == 0:
+            return float(points[0].step_us)
+        low, high = points[after - 1], points[after]
+        share = (rows - low.rows) / (high.rows - low.rows)
+        return low.step_us + share * (high.step_us - low.step_us)
+
+
+def _point(times: deque[tuple[int, int, int]]) -> CostPoint:
+    step_us, rows, context = median_low(times)
+    return CostPoint(rows=rows, context=context, step_us=step_us)

@@ -1,0 +1,113 @@
+"""When to start a step: now, or a little later so that it carries more; pure (DESIGN.md, "Step policy").
+
+A round that misses the start of a step waits for the whole step, so this is the most valuable decision a target makes.
+Times are microseconds of one monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a step carries: rows of the forward pass, and the tokens that they are expected to yield."""
+
+    rows: int = 0
+    tokens: float = 0.0
+
+    def __add__(self, other: Part) -> Part:
+        return Part(self.rows + other.rows, self.tokens + other.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A session whose block is expected; nobody holds the step for it after `limit_us`."""
+
+    part: Part
+    due_us: int
+    limit_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartNow:
+    """Build the step from all that is ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitUntil:
+    """Ask again at this time, or as soon as anything comes."""
+
+    at_us: int
+
+
+Decision = StartNow | WaitUntil
+StepTime = Callable[[int], float]
+"""Microseconds of a step with that many rows."""
+
+
+class StepPolicy(Protocol):
+    """Decides whether the step starts; asked whenever something is ready and no step is running."""
+
+    def decide(self, now_us: int, ready: Part, waiting: Sequence[Arrival], *, step_us: StepTime) -> Decision:
+        """Return what to do; `waiting` are the sessions within their wait limits."""
+
+
+class Immediate:
+    """Starts as soon as anything is ready."""
+
+    def decide(self, now_us: int, ready: Part, waiting: Sequence[Arrival], *, step_us: StepTime) -> Decision:
+        """Return StartNow."""
+        return StartNow()
+
+
+class Lockstep:
+    """Waits for every session within its wait limit."""
+
+    def decide(self, now_us: int, ready: Part, waiting: Sequence[Arrival], *, step_us: StepTime) -> Decision:
+        """Return StartNow once nobody is waited for."""
+        limits = [arrival.limit_us for arrival in waiting if arrival.limit_us > now_us]
+        return WaitUntil(max(limits)) if limits else StartNow()
+
+
+class Worthwhile:
+    """Waits while that saves more token-time than it costs.
+
+    With A ready and J the next sessions to arrive, all of them within Δ: a step that starts now makes J wait for τ(A)
+    instead of Δ, a step that starts then makes A wait for Δ and for what J's rows add to the step. So it waits iff
+    for some J: E_J·(τ(A) - Δ) > E_A·(Δ + τ(A + J) - τ(A)), where E counts expected tokens (DESIGN.md, "Step policy").
+    """
+
+    def decide(self, now_us: int, ready: Part, waiting: Sequence[Arrival], *, step_us: StepTime) -> Decision:
+        """Return the earliest arrival worth waiting for, or StartNow."""
+        alone = step_us(ready.rows)
+        due = sorted((max(a.due_us, now_us), a.part) for a in waiting if min(a.due_us, a.limit_us) < now_us + alone)
+        joined = Part()
+        for due_us, part in due:
+            joined += part
+            delay = due_us - now_us
+            longer = step_us(ready.rows + joined.rows) - alone
+            if joined.tokens * (alone - delay) > ready.tokens * (delay + longer):
+                return WaitUntil(due_us)
+        return StartNow()
+
+
+class StepPolicyName(Enum):
+    """Names of the policies in settings."""
+
+    IMMEDIATE = "immediate"
+    LOCKSTEP = "lockstep"
+    WORTHWHILE = "worthwhile"
+
+
+def step_policy(name: StepPolicyName) -> StepPolicy:
+    """Return the policy of this name."""
+    policies: dict[StepPolicyName, type[Immediate | Lockstep | Worthwhile]] = {
+        StepPolicyName.IMMEDIATE: Immediate,
+        StepPolicyName.LOCKSTEP: Lockstep,
+        StepPolicyName.WORTHWHILE: Worthwhile,
+    }
+    return policies[name]()

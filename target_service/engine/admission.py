@@ -1,0 +1,72 @@
+"""Whether a session can be opened; what an Open asks for is checked before anything is built on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from foreword.errors import InvalidField
+from foreword.protocol.messages import Refused, TargetOpen
+from foreword.protocol.words import RefusalCode
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Bounds of what a target takes on."""
+
+    max_sessions: int
+    longest_length: int
+    """Largest number of tokens of one session, prompt and output together."""
+    vocabulary_size: int
+    gamma_max: int
+    most_logprobs: int = 128
+    retry_after_ms: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is taken on already."""
+
+    sessions: int
+    free_tokens: int
+    """Tokens that fit beside all that is cached or promised to prompts that are being read."""
+    draining: bool
+
+
+def refusal(message: TargetOpen, load: Load, bars: Bars) -> Refused | None:
+    """Return why this session cannot be opened, or None."""
+    if load.draining:
+        return Refused(message.sid, RefusalCode.DRAINING, "the target is shutting down")
+    try:
+        check(message, bars)
+    except InvalidField as error:
+        return Refused(message.sid, RefusalCode.BAD, error.message)
+    length = len(message.tokens)
+    if length >= bars.longest_length:
+        text = f"tokens: got {length}, wanted under {bars.longest_length}, the longest sequence here"
+        return Refused(message.sid, RefusalCode.TOO_LONG, text)
+    if load.sessions >= bars.max_sessions:
+        text = f"sessions: {load.sessions} are open, wanted under {bars.max_sessions}"
+        return Refused(message.sid, RefusalCode.FULL, text, retry_after_ms=bars.retry_after_ms)
+    room = length + bars.gamma_max + 1
+    if room > load.free_tokens:
+        text = f"tokens: {room} wanted, {load.free_tokens} fit beside the open sessions"
+        return Refused(message.sid, RefusalCode.FULL, text, retry_after_ms=bars.retry_after_ms)
+    return None
+
+
+def check(message: TargetOpen, bars: Bars) -> None:
+    """Raise InvalidField for the first field that is out of its range."""
+    tokens = message.tokens
+    if not 1 <= message.prompt_len <= len(tokens):
+        raise InvalidField("prompt_len", message.prompt_len, f"1 to {len(tokens)}, the tokens given")
+    if not 0 <= min(tokens) <= max(tokens) < bars.vocabulary_size:
+        seen = min(tokens) if min(tokens) < 0 else max(tokens)
+        raise InvalidField("tokens", seen, f"token ids from 0 to {bars.vocabulary_size - 1}")
+    if len(tokens) - message.prompt_len >= message.max_output:
+        least = len(tokens) - message.prompt_len + 1
+        raise InvalidField("max_output", message.max_output, f"at least {least}, one more than the output so far")
+    if message.top_logprobs is not None and not 0 <= message.top_logprobs <= bars.most_logprobs:
+        raise InvalidField("top_logprobs", message.top_logprobs, f"0 to {bars.most_logprobs}")
+    if message.law.grammar is not None:
+        raise InvalidField("law.grammar", message.law.grammar.kind, "none: this target has no grammars")
+    message.law.validate(bars.vocabulary_size)

@@ -1,0 +1,163 @@
+"""What comes from the gRPC process, turned into transitions of sessions."""
+
+from __future__ import annotations
+
+from foreword.protocol.messages import (
+    Block,
+    Commit,
+    Recall,
+    Receipt,
+    Refused,
+    TargetClose,
+    TargetCommand,
+    TargetOpen,
+    TargetTicket,
+)
+from foreword.protocol.words import LossCode, ReceiptCode, RefusalCode
+from target_service.core.mailbox import received
+from target_service.core.session import assigned, closed, committed, lost, prefilled, recalled, stream_ended, waited
+from target_service.core.state import Bounds, Outcome, Phase
+from target_service.engine.admission import Bars, Load, refusal
+from target_service.engine.messages import (
+    Blocks,
+    Commands,
+    GiveUp,
+    LinkEnded,
+    StopOpening,
+    StreamEnded,
+    ToEngine,
+    Unreadable,
+)
+from target_service.engine.outbox import Outbox
+from target_service.engine.room import Room
+from target_service.engine.sessions import Record, Sessions
+
+
+class Intake:
+    """Applies messages to sessions; never raises for what a peer sent."""
+
+    def __init__(self, sessions: Sessions, room: Room, outbox: Outbox, *, bars: Bars) -> None:
+        self._sessions = sessions
+        self._room = room
+        self._outbox = outbox
+        self._bars = bars
+        self._draining = False
+
+    def take(self, message: ToEngine, *, now_us: int) -> None:
+        """Apply one message."""
+        match message:
+            case Commands(stream, at_us, commands):
+                for command in commands:
+                    self.command(stream, command, at_us=at_us, now_us=now_us)
+            case Blocks(link, at_us, blocks):
+                for block in blocks:
+                    self._block(link, block, at_us=at_us)
+            case Unreadable(stream, sid, reason):
+                self._unreadable(stream, sid, reason, now_us=now_us)
+            case StreamEnded(stream):
+                for record in self._sessions.of_stream(stream):
+                    self._sessions.apply(record, stream_ended(record.session), at_us=now_us)
+            case LinkEnded(link):
+                self._sessions.link_ended(link)
+            case StopOpening():
+                self._draining = True
+            case GiveUp():
+                self._draining = True
+                for record in self._sessions:
+                    outcome = lost(record.session, LossCode.DRAINING, "the target is shutting down")
+                    self._sessions.apply(record, outcome, at_us=now_us)
+
+    def expire(self, now_us: int) -> int | None:
+        """End the waits that are over; return when the next one ends."""
+        ends: int | None = None
+        for record in self._sessions:
+            if record.session.phase is not Phase.WAIT:
+                continue
+            if record.hold_us <= now_us:
+                self._sessions.apply(record, waited(record.session), at_us=now_us)
+            elif ends is None or record.hold_us < ends:
+                ends = record.hold_us
+        return ends
+
+    def command(self, stream: int, command: TargetCommand, *, at_us: int, now_us: int) -> None:
+        """Apply one command of an orchestrator; a session that is gone is ignored."""
+        if isinstance(command, TargetOpen):
+            self._open(stream, command, at_us=at_us, now_us=now_us)
+            return
+        record = self._sessions.get(stream, command.sid)
+        if record is None:
+            self._outbox.count("gone_session")
+            return
+        session = record.session
+        match command:
+            case Commit():
+                if session.phase is Phase.IDLE:
+                    record.commit_us = at_us
+                outcome = committed(session, command)
+            case Recall():
+                outcome = recalled(session, command)
+            case TargetTicket(_, ticket):
+                outcome = self._assign(record, ticket)
+            case TargetClose():
+                outcome = closed(session, command)
+        self._sessions.apply(record, outcome, at_us=at_us)
+
+    def prefill_done(self, record: Record, *, now_us: int) -> None:
+        """The prompt is in the cache but for its last token, which is the first row of the first step."""
+        record.commit_us = now_us
+        outcome = prefilled(record.session, prefill_us=now_us - record.opened_us)
+        self._sessions.apply(record, outcome, at_us=now_us)
+
+    def _assign(self, record: Record, ticket: bytes) -> Outcome:
+        holder = self._sessions.holder(ticket)
+        if holder is not None and holder is not record:
+            return lost(record.session, LossCode.PROTOCOL, "ticket: got one of another session, wanted a new one")
+        return assigned(record.session, ticket)
+
+    def _open(self, stream: int, message: TargetOpen, *, at_us: int, now_us: int) -> None:
+        record = self._sessions.get(stream, message.sid)
+        if record is not None:
+            outcome = lost(record.session, LossCode.PROTOCOL, f"sid: got {message.sid} again, wanted each once")
+            self._sessions.apply(record, outcome, at_us=now_us)
+            return
+        refused = refusal(message, self._load(), self._bars)
+        if refused is None and message.ticket is not None and self._sessions.holder(message.ticket) is not None:
+            refused = Refused(message.sid, RefusalCode.BAD, "ticket: got one of another session, wanted a new one")
+        if refused is not None:
+            self._outbox.tell(stream, refused)
+            self._outbox.count(f"refused_{refused.code.name.lower()}")
+            return
+        bounds = Bounds(
+            vocabulary_size=self._bars.vocabulary_size,
+            longest_length=self._bars.longest_length,
+            max_output=message.max_output,
+            gamma_max=self._bars.gamma_max,
+        )
+        record = self._sessions.open(stream, message, bounds, now_us=at_us)
+        if len(message.tokens) == 1:
+            self.prefill_done(record, now_us=now_us)
+
+    def _load(self) -> Load:
+        promised = sum(
+            len(r.session.sequence.tokens) - self._room.held(r.slot)
+            for r in self._sessions
+            if r.session.phase is Phase.PREFILL
+        )
+        return Load(len(self._sessions), self._room.free - promised, draining=self._draining)
+
+    def _block(self, link: int, block: Block, *, at_us: int) -> None:
+        record = self._sessions.holder(block.ticket)
+        if record is None:
+            self._outbox.answer(link, Receipt(block.ticket, block.round, block.digest, ReceiptCode.UNKNOWN))
+            self._outbox.count("unknown_ticket")
+            return
+        self._sessions.block_came(record, block, link=link, at_us=at_us)
+        self._sessions.apply(record, received(record.session, block), at_us=at_us)
+
+    def _unreadable(self, stream: int, sid: int, reason: str, *, now_us: int) -> None:
+        self._outbox.count("unreadable_message")
+        record = self._sessions.get(stream, sid)
+        if record is None:  # an Open that could not be read; for a session that is gone, the peer ignores it
+            self._outbox.tell(stream, Refused(sid, RefusalCode.BAD, reason))
+            return
+        self._sessions.apply(record, lost(record.session, LossCode.PROTOCOL, reason), at_us=now_us)

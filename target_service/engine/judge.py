@@ -1,0 +1,78 @@
+"""From the logits of a step to what each session is told: laws, evidence and verdict, or a plain token.
+
+Log-probabilities are those of the target law that the token was drawn from; at temperature 0, where the law is
+certain, those of temperature 1 after bias and penalties. Plain and verified tokens are treated alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from foreword.acceptance import Evidence, Verdict, decide, gather, plain
+from foreword.errors import ForewordError
+from foreword.laws.law import Law
+from foreword.laws.logprobs import log_probabilities
+from foreword.laws.pipeline import LawRows, try_target_laws
+from foreword.protocol.messages import LogProbabilities
+from foreword.runner.port import Logits
+from target_service.core.state import Session
+from target_service.core.step import Stepped, Work
+
+
+def judge(parts: Sequence[tuple[Session, Work, Logits]]) -> list[Stepped | ForewordError]:
+    """Return what the step found for each session, or its error: unusable logits cost no other session its step.
+
+    A plain token is a verdict on no candidates. Timings are left to the caller.
+    """
+    rows = [law_rows(session, work, logits) for session, work, logits in parts]
+    judged: list[Stepped | ForewordError] = []
+    for (session, work, _), one, laws in zip(parts, rows, try_target_laws(rows), strict=True):
+        if isinstance(laws, ForewordError):
+            judged.append(laws)
+            continue
+        try:
+            judged.append(_judge(session, work, one, laws))
+        except ForewordError as error:
+            judged.append(error)
+    return judged
+
+
+def law_rows(session: Session, work: Work, logits: Logits) -> LawRows:
+    """Return the session's rows with what its laws depend on; row i is the one after `work.candidates[:i]`."""
+    prompt: tuple[int, ...] = ()
+    output: tuple[int, ...] = ()
+    if session.law.penalizes:
+        length = session.sequence.prompt_len
+        prompt, output = session.context[:length], session.context[length:]
+    return LawRows(
+        session.law,
+        logits,
+        prompt=prompt,
+        output=output,
+        candidates=work.candidates,
+        first_position=session.output,
+    )
+
+
+def _judge(session: Session, work: Work, rows: LawRows, laws: list[Law]) -> Stepped:
+    commit, block = session.commit, session.block
+    assert commit is not None
+    if block is None:
+        token = plain(commit.rule, laws[0], keys=session.keys, round=session.round, position=session.output)
+        _, emit_logs = _logprobs(session, rows, laws, ids=(), emit=(token,))
+        return Stepped(Evidence((), (token,)), Verdict(0, token), emit_logprobs=emit_logs)
+    law = block.law[: len(work.candidates)] if isinstance(block.law, tuple) else block.law
+    base = commit.base
+    evidence = gather(commit.rule, laws, work.candidates, law, keys=session.keys, round=session.round, base=base)
+    verdict = decide(commit.rule, evidence, coin_key=session.keys.coin, round=session.round, base=base)
+    candidate_logs, emit_logs = _logprobs(session, rows, laws, ids=work.candidates, emit=evidence.emit)
+    return Stepped(evidence, verdict, candidate_logs, emit_logs)
+
+
+def _logprobs(
+    session: Session, rows: LawRows, laws: list[Law], *, ids: tuple[int, ...], emit: tuple[int | None, ...]
+) -> tuple[LogProbabilities | None, LogProbabilities | None]:
+    if session.top_logprobs is None:
+        return None, None
+    candidate_logs, emit_logs = log_probabilities(rows, laws, (ids, emit), top=session.top_logprobs)
+    return candidate_logs, emit_logs

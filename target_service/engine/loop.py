@@ -1,0 +1,207 @@
+"""The engine's loop: hear what came, decide when to step, step, say what came of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median_low
+
+from foreword.protocol.messages import BlockOrder, LoadReport, Recall, RoundTiming, TargetClose
+from foreword.runner.port import Runner
+from target_service.core.estimates import StepTimes
+from target_service.core.policy import Arrival, Part, StartNow, StepPolicy
+from target_service.core.state import Phase
+from target_service.core.step import buildable
+from target_service.engine.admission import Bars
+from target_service.engine.intake import Intake
+from target_service.engine.messages import Commands, FromEngine, Status, StepReport, ToEngine
+from target_service.engine.outbox import Outbox
+from target_service.engine.planner import Plan, Planner
+from target_service.engine.room import Room
+from target_service.engine.sessions import Record, Sessions
+from target_service.engine.stepper import Stepper
+from target_service.ports import Channel, Now
+
+STATUS_EVERY_US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """What an engine is told by its settings."""
+
+    instance: str
+    max_tokens: int
+    prefill_chunk: int
+
+
+class Engine:
+    """One runner, its sessions, and their steps; driven by one thread."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        channel: Channel,
+        *,
+        now: Now,
+        policy: StepPolicy,
+        bars: Bars,
+        options: EngineOptions,
+        times: StepTimes | None = None,
+    ) -> None:
+        self._channel = channel
+        self._now = now
+        self._policy = policy
+        self._prefill_chunk = options.prefill_chunk
+        self._times = times or StepTimes()
+        self._recent: deque[int] = deque(maxlen=33)
+        self._room = Room(options.max_tokens)
+        self._outbox = Outbox()
+        self._sessions = Sessions(runner, self._room, self._outbox, instance=options.instance)
+        self._intake = Intake(self._sessions, self._room, self._outbox, bars=bars)
+        self._planner = Planner(runner, self._sessions, self._room, chunk=options.prefill_chunk)
+        self._stepper = Stepper(runner, self._sessions, self._intake)
+        self._postponed: list[ToEngine] = []
+        self._status_us = now()
+
+    def run(self) -> None:
+        """Serve until the other end of the channel is gone.
+
+        Raises EngineFailure when the runner keeps failing.
+        """
+        until_us: int | None = self._now()
+        while True:
+            try:
+                self._hear(until_us)
+            except EOFError:
+                return
+            until_us = self._turn()
+
+    def _hear(self, until_us: int | None) -> None:
+        """Apply what has come, waiting for it up to `until_us`."""
+        postponed, self._postponed = self._postponed, []
+        now_us = self._now()
+        for message in postponed:
+            self._intake.take(message, now_us=now_us)
+        wait_s = 0.0 if postponed or until_us is None else max(0, until_us - now_us) / 1e6
+        for batch in self._channel.receive(wait_s):
+            now_us = self._now()
+            for message in batch:
+                self._intake.take(message, now_us=now_us)
+
+    def _turn(self) -> int | None:
+        """Step if it is time to; return until when nothing is to be done unless something comes, None for at once."""
+        now_us = self._now()
+        wait_us = self._intake.expire(now_us)
+        if now_us >= self._status_us:
+            self._report(now_us)
+        self._flush()
+        until_us = self._status_us if wait_us is None else min(wait_us, self._status_us)
+        ready = self._ready()
+        if not ready.rows:
+            return until_us
+        decision = self._policy.decide(now_us, ready, self._arrivals(now_us), step_us=self._times.step_us)
+        if not isinstance(decision, StartNow):
+            return min(until_us, decision.at_us)
+        self._step()
+        return None
+
+    def _ready(self) -> Part:
+        rows, tokens = self._planner.prompts_wait(), 0.0
+        if rows:
+            tokens = 1.0
+        for record in self._sessions:
+            session = record.session
+            if buildable(session):
+                rows += 1 + (len(session.block.ids) if session.block else 0)
+                tokens += record.emitted.mean if session.block else 1.0
+        return Part(rows, tokens)
+
+    def _arrivals(self, now_us: int) -> list[Arrival]:
+        arrivals = []
+        for record in self._sessions:
+            commit = record.session.commit
+            if record.session.phase is Phase.WAIT and commit is not None and isinstance(commit.order, BlockOrder):
+                part = Part(commit.order.gamma + 1, record.emitted.mean)
+                arrivals.append(Arrival(part, self._due(record, now_us), record.hold_us))
+        return arrivals
+
+    def _due(self, record: Record, now_us: int) -> int:
+        """Return when the session's block is expected: by its own lags, else by everybody's, else at the limit."""
+        elapsed_us = now_us - record.commit_us
+        lag_us = record.lags.due(elapsed_us)
+        if lag_us is None:
+            lag_us = self._sessions.lags.due(elapsed_us)
+        return record.hold_us if lag_us is None else min(record.commit_us + lag_us, record.hold_us)
+
+    def _step(self) -> None:
+        started_us = self._now()
+        plan = self._planner.plan(started_us)
+        self._flush()
+        if plan is None:
+            return
+        rows, context = plan.work_rows + plan.prompt_rows, plan.mean_context
+        logits = self._stepper.forward(plan, started_us)
+        if logits is None:
+            self._outbox.count("failed_step")
+            return
+        forwarded_us = self._now()
+        self._hear_of_running()
+        findings = self._stepper.judge(plan, logits)
+        done_us = self._now()
+        timing = RoundTiming(verify_compute_us=done_us - started_us, step_rows=rows, evidence_us=done_us - forwarded_us)
+        verified = self._stepper.apply_verdicts(findings, timing, started_us=started_us, now_us=done_us)
+        self._send(self._outbox.take_answers())
+        self._stepper.apply_rest(findings, timing, started_us=started_us, now_us=done_us)
+        self._stepper.settle(plan, done_us)
+        self._times.add(rows, context, step_us=timing.verify_compute_us)
+        self._recent.append(timing.verify_compute_us)
+        self._send([*self._outbox.take_events(), _step_report(plan, timing, verified=verified)])
+
+    def _hear_of_running(self) -> None:
+        """Let Recall and Close reach sessions that are in the step that just ran; the rest waits its turn."""
+        for batch in self._channel.receive(0.0):
+            for message in batch:
+                self._postponed.append(self._take_urgent(message) if isinstance(message, Commands) else message)
+
+    def _take_urgent(self, message: Commands) -> Commands:
+        """Apply the commands that change what the running step means; return the others."""
+        others = []
+        for command in message.commands:
+            record = self._sessions.get(message.stream, command.sid)
+            running = record is not None and record.session.phase is Phase.RUN
+            if running and isinstance(command, Recall | TargetClose):
+                self._intake.command(message.stream, command, at_us=message.at_us, now_us=message.at_us)
+            else:
+                others.append(command)
+        return replace(message, commands=tuple(others))
+
+    def _report(self, now_us: int) -> None:
+        self._status_us = now_us + STATUS_EVERY_US
+        load = LoadReport(
+            sessions=len(self._sessions),
+            waiting=sum(record.session.phase is Phase.PREFILL for record in self._sessions),
+            free_tokens=self._room.free,
+            step_us=median_low(self._recent) if self._recent else 0,
+        )
+        counts = self._outbox.take_counts()
+        self._send([Status(load, self._times.curve(), self._room.total, counts)])
+
+    def _flush(self) -> None:
+        self._send(self._outbox.take_answers())
+        self._send(self._outbox.take_events())
+
+    def _send(self, batch: Sequence[FromEngine]) -> None:
+        if batch:
+            self._channel.send(batch)
+
+
+def _step_report(plan: Plan, timing: RoundTiming, *, verified: int) -> StepReport:
+    return StepReport(
+        rows=timing.step_rows,
+        prompt_rows=plan.prompt_rows,
+        verified=verified,
+        plain=len(plan.works) - verified,
+        step_us=timing.verify_compute_us,
+        evidence_us=timing.evidence_us,
+    )

@@ -1,0 +1,126 @@
+"""What the gRPC process and the engine process of a target say to each other, in batches.
+
+Streams and links are numbers that the gRPC process gives to its Attach and PushBlocks streams. Times are microseconds
+of the machine's monotonic clock, which both processes read; arrival is when the gRPC process had decoded a frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from foreword.protocol.messages import (
+    Block,
+    CostPoint,
+    LoadReport,
+    ModelInfo,
+    Receipt,
+    TargetCommand,
+    TargetEvent,
+    VerdictNotice,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Commands of one frame of an orchestrator, in order."""
+
+    stream: int
+    at_us: int
+    commands: tuple[TargetCommand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A message of this session could not be decoded; it costs the session and nothing else."""
+
+    stream: int
+    sid: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks of one frame of a draft."""
+
+    link: int
+    at_us: int
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEnded:
+    """An orchestrator's stream is over: all its sessions are released."""
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEnded:
+    """A draft's stream is over."""
+
+    link: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopOpening:
+    """The service drains: refuse Opens from now on, go on with the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The service ends: tell every session that it is lost, so that it moves to another target."""
+
+
+ToEngine = Commands | Unreadable | Blocks | StreamEnded | LinkEnded | StopOpening | GiveUp
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """First message of a warm engine: what it serves."""
+
+    model: ModelInfo
+    longest_length: int
+    max_tokens: int
+    cost_curve: tuple[CostPoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events for one orchestrator, in order."""
+
+    stream: int
+    events: tuple[TargetEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Receipts and verdicts for one draft, in order."""
+
+    link: int
+    answers: tuple[Receipt | VerdictNotice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """One step, for metrics."""
+
+    rows: int
+    prompt_rows: int
+    verified: int
+    plain: int
+    step_us: int
+    evidence_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the engine is like now, each second; `counts` are events since the last one."""
+
+    load: LoadReport
+    cost_curve: tuple[CostPoint, ...]
+    resident_tokens: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+FromEngine = Described | Events | Answers | StepReport | Status

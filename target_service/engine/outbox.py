@@ -1,0 +1,47 @@
+"""What the engine has to say, gathered until it hands it over; verdicts go first."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from foreword.protocol.messages import Receipt, TargetEvent, VerdictNotice
+from target_service.engine.messages import Answers, Events, FromEngine
+
+
+class Outbox:
+    """Events by stream and answers by link, in order, and counts of what happened."""
+
+    def __init__(self) -> None:
+        self._events: defaultdict[int, list[TargetEvent]] = defaultdict(list)
+        self._answers: defaultdict[int, list[Receipt | VerdictNotice]] = defaultdict(list)
+        self._counts: Counter[str] = Counter()
+
+    def tell(self, stream: int, event: TargetEvent) -> None:
+        """Queue an event for an orchestrator."""
+        self._events[stream].append(event)
+
+    def answer(self, link: int, answer: Receipt | VerdictNotice) -> None:
+        """Queue an answer for a draft."""
+        self._answers[link].append(answer)
+
+    def count(self, name: str, times: int = 1) -> None:
+        """Count something."""
+        self._counts[name] += times
+
+    def take_answers(self) -> list[FromEngine]:
+        """Return and forget what is queued for drafts: their next block waits for it."""
+        answers: list[FromEngine] = [Answers(link, tuple(queued)) for link, queued in self._answers.items()]
+        self._answers.clear()
+        return answers
+
+    def take_events(self) -> list[FromEngine]:
+        """Return and forget what is queued for orchestrators."""
+        events: list[FromEngine] = [Events(stream, tuple(queued)) for stream, queued in self._events.items()]
+        self._events.clear()
+        return events
+
+    def take_counts(self) -> dict[str, int]:
+        """Return and forget the counts."""
+        counts = dict(self._counts)
+        self._counts.clear()
+        return counts

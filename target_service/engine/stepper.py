@@ -1,0 +1,121 @@
+"""One step: a forward pass, what it says about every session, and the transitions that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from foreword.errors import EngineFailure, ForewordError
+from foreword.protocol.messages import RoundTiming
+from foreword.protocol.words import LossCode
+from foreword.runner.port import Logits, Runner
+from target_service.core.session import lost
+from target_service.core.state import Phase
+from target_service.core.step import Stepped, Work, failed, stepped_plain, verified
+from target_service.engine.intake import Intake
+from target_service.engine.judge import judge
+from target_service.engine.planner import Piece, Plan
+from target_service.engine.sessions import Record, Sessions
+
+FAILURES = 3
+"""Forward passes in a row that may raise before the engine gives up on its runner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a step says about one session."""
+
+    record: Record
+    work: Work
+    found: Stepped | ForewordError
+
+
+class Stepper:
+    """Runs steps and applies what comes of them."""
+
+    def __init__(self, runner: Runner, sessions: Sessions, intake: Intake) -> None:
+        self._runner = runner
+        self._sessions = sessions
+        self._intake = intake
+        self._failures = 0
+
+    def forward(self, plan: Plan, now_us: int) -> Sequence[Logits] | None:
+        """Run the forward pass; None if it raised, which costs the sessions of this step and no others.
+
+        Raises EngineFailure when passes keep failing: the runner cannot be trusted any more.
+        """
+        try:
+            logits = self._runner.forward(plan.batch())
+        except Exception as error:
+            self._failures += 1
+            if self._failures >= FAILURES:
+                raise EngineFailure(
+                    f"{self._failures} forward passes in a row failed, the last with: {error}"
+                ) from error
+            self._lose(plan, f"forward pass failed: {error}", now_us)
+            return None
+        self._failures = 0
+        return logits
+
+    def judge(self, plan: Plan, logits: Sequence[Logits]) -> list[Finding]:
+        """Compute laws, evidence and tokens of all sessions but those that were closed during the pass."""
+        live = [
+            (record, work, rows)
+            for (record, work), rows in zip(plan.works, logits, strict=False)  # logits of prompts are not wanted
+            if not record.session.closing
+        ]
+        found = judge([(record.session, work, rows) for record, work, rows in live])
+        return [Finding(record, work, one) for (record, work, _), one in zip(live, found, strict=True)]
+
+    def apply_verdicts(self, findings: Sequence[Finding], timing: RoundTiming, *, started_us: int, now_us: int) -> int:
+        """Apply the verified blocks; return how many there were."""
+        count = 0
+        for finding in findings:
+            record, found = finding.record, finding.found
+            if isinstance(found, Stepped) and record.session.block is not None:
+                found = replace(found, timing=_timing(record, timing, started_us))
+                record.emitted.add(found.verdict.kept + 1)
+                self._sessions.apply(record, verified(record.session, finding.work, found), at_us=now_us)
+                count += 1
+        return count
+
+    def apply_rest(self, findings: Sequence[Finding], timing: RoundTiming, *, started_us: int, now_us: int) -> None:
+        """Apply what is left: plain tokens, and losses."""
+        for finding in findings:
+            record, found = finding.record, finding.found
+            if record.session.phase is not Phase.RUN:
+                continue  # a verdict, applied already
+            if isinstance(found, Stepped):
+                found = replace(found, timing=_timing(record, timing, started_us))
+                outcome = stepped_plain(record.session, finding.work, found.verdict.emitted, found)
+            else:
+                outcome = failed(record.session, LossCode.RUNNER, found.message)
+            self._sessions.apply(record, outcome, at_us=now_us)
+
+    def settle(self, plan: Plan, now_us: int) -> None:
+        """Free the sessions that were closed during the pass, and go on with the prompts that were read."""
+        for record, _ in plan.works:
+            if record.session.closing and record.session.phase is Phase.RUN:
+                self._sessions.apply(record, failed(record.session, LossCode.RUNNER, ""), at_us=now_us)
+        for piece in plan.pieces:
+            self._read(piece, now_us)
+
+    def _read(self, piece: Piece, now_us: int) -> None:
+        record = piece.record
+        if record.session.phase is not Phase.PREFILL:
+            return
+        cached = record.session.cached + len(piece.tokens)
+        record.session = replace(record.session, cached=cached)
+        if cached == len(record.session.sequence.tokens) - 1:
+            self._intake.prefill_done(record, now_us=now_us)
+
+    def _lose(self, plan: Plan, reason: str, now_us: int) -> None:
+        for record, _ in plan.works:
+            self._sessions.apply(record, failed(record.session, LossCode.RUNNER, reason), at_us=now_us)
+        for piece in plan.pieces:
+            outcome = lost(piece.record.session, LossCode.RUNNER, reason)
+            self._sessions.apply(piece.record, outcome, at_us=now_us)
+
+
+def _timing(record: Record, timing: RoundTiming, started_us: int) -> RoundTiming:
+    return replace(timing, verify_queue_us=max(0, started_us - record.ready_us), block_lag_us=record.lag_us)
