@@ -1,0 +1,121 @@
+"""Base of a service's settings, and what all services have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from foreword.errors import InvalidField
+from foreword.rpc.roles import Role
+from foreword.settings.fields import Section, setting
+from foreword.telemetry.logs import LogFormat, LogLevel
+
+
+class Settings(BaseSettings):
+    """Frozen settings of one program; a subclass sets `env_prefix` in its `model_config`.
+
+    Constructing one takes what it is given and defaults only, so tests depend on nothing around them;
+    `foreword.settings.load.load` brings flags, environment and file together.
+    """
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        env_nested_delimiter="__",
+        enable_decoding=False,
+        validate_default=True,
+        protected_namespaces=(),
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+
+def _roles(value: object) -> object:
+    """Read `name=role` pairs separated by commas; a name may come twice. Files give a mapping to a role or a list."""
+    if isinstance(value, str):
+        pairs = [piece.strip().rpartition("=") for piece in value.split(",") if piece.strip()]
+        gathered: dict[str, list[str]] = {}
+        for name, _, role in pairs:
+            gathered.setdefault(name.strip(), []).append(role.strip())
+        value = gathered
+    if not isinstance(value, Mapping):
+        raise InvalidField("tls.roles", value, _ROLES_WANTED)
+    return {name: _role_set(roles) for name, roles in value.items()}
+
+
+def _role_set(roles: Any) -> frozenset[Role]:
+    names = [roles] if isinstance(roles, str | Role) else roles
+    try:
+        return frozenset(Role(name) for name in names)
+    except (ValueError, TypeError) as error:
+        raise InvalidField("tls.roles", roles, _ROLES_WANTED) from error
+
+
+_ROLES_WANTED = "NAME=ROLE separated by commas, each role one of " + ", ".join(role.value for role in Role)
+
+
+class TlsSettings(Section):
+    """Mutual TLS; all three files or none."""
+
+    cert: Path | None = setting(None, "Certificate chain of this process, PEM.")
+    key: Path | None = setting(None, "Private key of the certificate, PEM.")
+    ca: Path | None = setting(None, "Authority that signs the certificates of peers, PEM.")
+    roles: Annotated[dict[str, frozenset[Role]], BeforeValidator(_roles)] = setting(
+        {}, "Roles of peers by a name in their certificate; *.suffix matches one label more.", wanted=_ROLES_WANTED
+    )
+
+    def model_post_init(self, _: object) -> None:
+        given = {name: value for name, value in (("cert", self.cert), ("key", self.key), ("ca", self.ca)) if value}
+        if given and len(given) < 3:
+            missing = next(name for name in ("cert", "key", "ca") if name not in given)
+            raise InvalidField(f"tls.{missing}", None, f"a file, because tls.{next(iter(given))} is given")
+        if given and not self.roles:
+            raise InvalidField("tls.roles", {}, "at least one name with a role, because TLS is on")
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the files are given."""
+        return self.cert is not None
+
+
+class LogSettings(Section):
+    """What is logged, and how it looks."""
+
+    level: LogLevel = setting(LogLevel.INFO, "Least severity that is shown.")
+    format: LogFormat = setting(LogFormat.AUTO, "Form of the lines; auto is console on a terminal and JSON elsewhere.")
+
+
+class ServerSettings(Settings):
+    """What every service has."""
+
+    listen: str = setting(
+        "127.0.0.1:0", "Address that the gRPC server binds; port 0 takes a free one.", wanted="host:port"
+    )
+    advertise: str = setting(
+        "", "Address that peers reach this instance at; empty is the bound one.", wanted="host:port"
+    )
+    address_file: Path | None = setting(None, "File that gets the bound address once the service is ready.")
+    insecure: bool = setting(False, "Allow plaintext off loopback: anyone who reaches the port has every role.")
+    tls: TlsSettings = TlsSettings()
+    reflection: bool = setting(False, "Serve gRPC reflection, for grpcurl and the like.")
+    log: LogSettings = LogSettings()
+    metrics_port: int | None = setting(
+        None, "Port of Prometheus metrics over HTTP; none serves no metrics.", least=0, most=65535
+    )
+    threads: int = setting(
+        0, "Threads of the engine's forward passes; 0 leaves it to the libraries.", least=0, most=1024
+    )
+    grace_s: float = setting(10.0, "Time that running calls get at shutdown.", unit="s", least=0, most=3600)

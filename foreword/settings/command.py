@@ -1,0 +1,98 @@
+"""The command-line side of settings: every field is a flag, errors are one line, the service runs until it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, TypeVar
+
+import typer
+
+from foreword.errors import ForewordError, InvalidField
+from foreword.settings.base import ServerSettings, Settings
+from foreword.settings.fields import Leaf, leaves
+from foreword.settings.load import load
+from foreword.telemetry.logs import configure_logs, resolve_format
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+S = TypeVar("S", bound=Settings)
+Server = TypeVar("Server", bound=ServerSettings)
+
+
+def serve_command(
+    kind: type[Server], run: Callable[[Server], Awaitable[None]], *, description: str
+) -> Callable[..., None]:
+    """Return a command that loads the settings, configures logs and runs the service until it ends."""
+
+    def start(settings: Server) -> None:
+        resolved = settings.log.model_copy(update={"format": resolve_format(settings.log.format)})
+        configure_logs(resolved.level, resolved.format)
+        # The engine logs through this process, which knows whether a terminal is at the end.
+        asyncio.run(_awaited(run(settings.model_copy(update={"log": resolved}))))
+
+    return settings_command(kind, start, description=description)
+
+
+def settings_command(kind: type[S], start: Callable[[S], None], *, description: str) -> Callable[..., None]:
+    """Return a function for `typer.Typer.command`: a flag for every field and `--config`; calls `start`.
+
+    A ForewordError ends it with one line on stderr and status 1; a wrong setting, InvalidField, with status 2.
+    """
+    known = {"_".join(leaf.path): leaf for leaf in leaves(kind, str(kind.model_config.get("env_prefix", "")))}
+
+    def command(config: Path | None = None, **given: object) -> None:
+        flags = {known[name].path: value for name, value in given.items() if value is not None}
+        try:
+            start(load(kind, flags=flags, config=config))
+        except InvalidField as error:
+            _fail(error, EXIT_USAGE)
+        except ForewordError as error:
+            _fail(error, EXIT_FAILED)
+        except KeyboardInterrupt:
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+
+    parameters = [_config_parameter(), *(_parameter(name, leaf) for name, leaf in known.items())]
+    command.__doc__ = description
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def _config_parameter() -> inspect.Parameter:
+    option = typer.Option("--config", metavar="PATH", help="YAML or TOML file of settings; flags and environment win.")
+    return _keyword("config", Annotated[Path | None, option])
+
+
+def _parameter(name: str, leaf: Leaf) -> inspect.Parameter:
+    declaration = f"{leaf.flag}/--no-{leaf.flag[2:]}" if leaf.is_switch else leaf.flag
+    option = typer.Option(
+        declaration,
+        help=_help(leaf),
+        metavar=None if leaf.is_switch else leaf.path[-1].upper(),
+        show_default=False,
+        rich_help_panel="Options" if len(leaf.path) == 1 else f"Options: {' '.join(leaf.path[:-1])}",
+    )
+    return _keyword(name, Annotated[bool | None, option] if leaf.is_switch else Annotated[str | None, option])
+
+
+def _keyword(name: str, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _help(leaf: Leaf) -> str:
+    facts = [fact for fact in (leaf.unit, f"default {leaf.default}" if leaf.default else "", leaf.variable) if fact]
+    return f"{leaf.info.description} ({'; '.join(facts)})"
+
+
+async def _awaited(work: Awaitable[None]) -> None:
+    await work
+
+
+def _fail(error: ForewordError, status: int) -> NoReturn:
+    typer.echo(" ".join(error.message.split()), err=True)
+    raise typer.Exit(status)
