@@ -14,10 +14,10 @@ Now = Callable[[], int]
 class Channel(Protocol):
     """The engine's end of the pipe to its gRPC process."""
 
-    def receive(self, timeout: float | None) -> list[Sequence[ToEngine]]:
-        """Return all batches that are there, or the first that comes within `timeout` seconds; 0 only drains.
+    def receive(self, timeout_s: float | None) -> list[Sequence[ToEngine]]:
+        """Return all batches that are there, or the first that comes within `timeout_s` seconds; 0 only drains.
 
-        Raises EOFError when the other end is gone.
+        Raises what ends the engine when the other end is gone.
         """
 
     def send(self, batch: Sequence[FromEngine]) -> None:

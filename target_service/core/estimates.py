@@ -1,4 +1,4 @@
-"""Running estimates that the step policy needs: block lags, tokens a verification, step times; no clock of their own."""
+"""Running estimates for the step policy: block lags, tokens a verification, step times; time comes from outside."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from target_service.core.state import Action, Answer, Outcome, Phase, Session, T
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A session's part of one step: `rows` enter the cache after truncation to `cached`; logits are wanted for `need`."""
+    """A session's part of a step: `rows` enter the cache after truncation to `cached`; the last `need` want logits."""
 
     sid: int
     cached: int

@@ -65,16 +65,10 @@ class Engine:
         self._status_us = now()
 
     def run(self) -> None:
-        """Serve until the other end of the channel is gone.
-
-        Raises EngineFailure when the runner keeps failing.
-        """
+        """Serve until the channel raises because its other end is gone, or the runner keeps failing (EngineFailure)."""
         until_us: int | None = self._now()
         while True:
-            try:
-                self._hear(until_us)
-            except EOFError:
-                return
+            self._hear(until_us)
             until_us = self._turn()
 
     def _hear(self, until_us: int | None) -> None:

@@ -1,4 +1,4 @@
-"""The sessions of one engine: found by stream and sid or by ticket, changed by the outcomes of the core's transitions."""
+"""Sessions of one engine: found by stream and sid or by ticket, changed by the outcomes of the core's transitions."""
 
 from __future__ import annotations
 

@@ -1,0 +1,226 @@
+"""The gRPC process's switchboard between the links of peers and the engine; nothing here knows what messages mean."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+
+import structlog
+
+from foreword.errors import ForewordError
+from foreword.protocol.messages import (
+    Block,
+    Lost,
+    Receipt,
+    Refused,
+    TargetClose,
+    TargetCommand,
+    TargetEvent,
+    TargetOpen,
+    VerdictNotice,
+)
+from foreword.protocol.words import LossCode, ReceiptCode, RefusalCode
+from foreword.rpc.link import Link
+from foreword.wire.blocks import BadBlock
+from foreword.wire.common import Attributed
+from target_service.engine.messages import (
+    Answers,
+    Blocks,
+    Commands,
+    Events,
+    FromEngine,
+    LinkEnded,
+    Status,
+    StepReport,
+    StreamEnded,
+    ToEngine,
+    Unreadable,
+)
+from target_service.metrics import TargetMetrics
+
+_log = structlog.stdlib.get_logger(__name__)
+
+AttachLink = Link[TargetEvent, Attributed[TargetCommand]]
+BlocksLink = Link[Receipt | VerdictNotice | BadBlock, Block | BadBlock]
+RETRY_AFTER_MS = 1_000
+"""When to ask again while the engine is being restarted."""
+
+
+@dataclass(slots=True)
+class _Stream:
+    link: AttachLink
+    sids: set[int] = field(default_factory=set)
+    """Sessions that were asked for and not told to be over."""
+
+
+class Hub:
+    """Numbers streams and links, stamps arrivals, and passes messages on in the batches they came in."""
+
+    def __init__(self, metrics: TargetMetrics) -> None:
+        self.status: Status | None = None
+        """The engine's last word about itself."""
+        self._metrics = metrics
+        self._to_engine: Callable[[Sequence[ToEngine]], None] | None = None
+        self._numbers = count(1)
+        self._streams: dict[int, _Stream] = {}
+        self._links: dict[int, BlocksLink] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def sessions(self) -> int:
+        """Sessions that were asked for and not told to be over."""
+        return sum(len(stream.sids) for stream in self._streams.values())
+
+    async def wait_idle(self, limit_s: float) -> None:
+        """Return when no session is left, or after the limit."""
+        if self.sessions:
+            self._idle.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), limit_s)
+
+    def close(self) -> None:
+        """End all streams in good order: what is queued goes out first."""
+        for stream in self._streams.values():
+            stream.link.close()
+        for link in self._links.values():
+            link.close()
+
+    def engine_up(self, send: Callable[[Sequence[ToEngine]], None]) -> None:
+        """Take a warm engine into use."""
+        self._to_engine = send
+
+    def engine_down(self, reason: str) -> None:
+        """Tell every session that it is lost; until the next engine is warm, Opens are refused."""
+        self._to_engine = None
+        for stream in self._streams.values():
+            for sid in sorted(stream.sids):
+                stream.link.send(Lost(sid, LossCode.RUNNER, reason))
+            stream.sids.clear()
+
+    def send(self, batch: Sequence[ToEngine]) -> None:
+        """Send to the engine; while there is none, nothing is waiting there either."""
+        if self._to_engine is not None:
+            self._to_engine(batch)
+
+    def take(self, batch: Sequence[FromEngine]) -> None:
+        """Pass a batch of the engine on."""
+        for message in batch:
+            match message:
+                case Answers(number, answers):
+                    self._answer(number, answers)
+                case Events(number, events):
+                    self._tell(number, events)
+                case StepReport():
+                    self._metrics.stepped(message)
+                case Status():
+                    self._report(message)
+
+    def stream_up(self, link: AttachLink) -> int:
+        """Give a number to an orchestrator's stream."""
+        number = next(self._numbers)
+        self._streams[number] = _Stream(link)
+        return number
+
+    def commands_came(self, number: int, entries: Sequence[Attributed[TargetCommand]]) -> None:
+        """Pass the messages of one frame on, in order; what could not be read costs its session only."""
+        at_us = time.monotonic_ns() // 1000
+        stream = self._streams[number]
+        if self._to_engine is None:
+            self._refuse(stream, entries)
+            return
+        batch: list[ToEngine] = []
+        commands: list[TargetCommand] = []
+        for sid, entry in entries:
+            if isinstance(entry, ForewordError):
+                batch += [Commands(number, at_us, tuple(commands))] if commands else []
+                batch += [Unreadable(number, sid, entry.message)] if sid is not None else []
+                commands = []
+                _log.warning("unreadable message", sid=sid, reason=entry.message)
+                continue
+            _keep_count(stream.sids, entry)
+            commands.append(entry)
+        batch += [Commands(number, at_us, tuple(commands))] if commands else []
+        self.send(batch)
+        self._note_idle()
+
+    def stream_down(self, number: int) -> None:
+        """Release everything that was opened on a stream."""
+        del self._streams[number]
+        self.send([StreamEnded(number)])
+        self._note_idle()
+
+    def link_up(self, link: BlocksLink) -> int:
+        """Give a number to a draft's stream."""
+        number = next(self._numbers)
+        self._links[number] = link
+        return number
+
+    def blocks_came(self, number: int, entries: Sequence[Block | BadBlock]) -> None:
+        """Pass the blocks of one frame on; what could not be read gets its receipt here."""
+        at_us = time.monotonic_ns() // 1000
+        link = self._links[number]
+        blocks: list[Block] = []
+        for entry in entries:
+            if isinstance(entry, BadBlock):
+                self._metrics.count("unreadable_block")
+                link.send(entry)
+            elif self._to_engine is None:
+                link.send(Receipt(entry.ticket, entry.round, entry.digest, ReceiptCode.UNKNOWN))
+            else:
+                blocks.append(entry)
+        if blocks:
+            self.send([Blocks(number, at_us, tuple(blocks))])
+
+    def link_down(self, number: int) -> None:
+        """Forget a draft's stream."""
+        del self._links[number]
+        self.send([LinkEnded(number)])
+
+    def _note_idle(self) -> None:
+        if not self._idle.is_set() and not self.sessions:
+            self._idle.set()
+
+    def _answer(self, number: int, answers: Sequence[Receipt | VerdictNotice]) -> None:
+        link = self._links.get(number)
+        if link is None:
+            return  # it ended while the answers were on their way; its blocks will be offered again
+        for answer in answers:
+            try:
+                link.send(answer)
+            except ForewordError as error:  # a ticket so old that this stream has forgotten its handle
+                self._metrics.count("unsendable_answer")
+                _log.warning("answer not sent", reason=error.message)
+
+    def _tell(self, number: int, events: Sequence[TargetEvent]) -> None:
+        stream = self._streams.get(number)
+        if stream is None:
+            return  # its sessions are being released
+        for event in events:
+            if isinstance(event, Refused | Lost):
+                stream.sids.discard(event.sid)
+            stream.link.send(event)
+        self._note_idle()
+
+    def _report(self, status: Status) -> None:
+        self.status = status
+        self._metrics.status(status)
+        for stream in self._streams.values():
+            stream.link.send(status.load)
+
+    def _refuse(self, stream: _Stream, entries: Sequence[Attributed[TargetCommand]]) -> None:
+        text = "the engine is being restarted"
+        for _, entry in entries:
+            if isinstance(entry, TargetOpen):
+                stream.link.send(Refused(entry.sid, RefusalCode.FULL, text, retry_after_ms=RETRY_AFTER_MS))
+
+
+def _keep_count(sids: set[int], command: TargetCommand) -> None:
+    if isinstance(command, TargetOpen):
+        sids.add(command.sid)
+    elif isinstance(command, TargetClose):
+        sids.discard(command.sid)

@@ -1,0 +1,130 @@
+"""Composition root of a target: settings in, a running service out."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Coroutine
+
+from foreword._version import __version__
+from foreword.engine.process import EngineOptions
+from foreword.errors import Unavailable
+from foreword.protocol.messages import ServerInfo
+from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
+from foreword.rpc.server import RpcServer, serve
+from foreword.settings.environment import engine_environment
+from foreword.settings.rpc import advertised, server_options
+from foreword.telemetry.metrics import MetricsServer, new_registry, serve_metrics
+from target_service.engine.messages import GiveUp, StopOpening
+from target_service.engine.models import ModelSettings
+from target_service.engine.run import EngineSettings
+from target_service.engine_host import EngineHost
+from target_service.hub import Hub
+from target_service.metrics import TargetMetrics
+from target_service.servicer import TargetServicer
+from target_service.settings import TargetSettings
+
+_FAREWELL_S = 1.0
+"""Time in which the engine tells the last sessions to move."""
+
+
+async def run(settings: TargetSettings, *, stop: asyncio.Event | None = None) -> None:
+    """Serve until `stop` is set or a signal comes; sessions get the grace time to end, then they are told to move."""
+    await TargetProcess(settings).run(stop or asyncio.Event())
+
+
+class TargetProcess:
+    """The gRPC process of a target and its engine."""
+
+    def __init__(self, settings: TargetSettings) -> None:
+        self._settings = settings
+        self._instance = uuid.uuid4().hex
+        self._address = ""
+        registry = new_registry()
+        self._registry = registry
+        self._hub = Hub(TargetMetrics(registry))
+        self._host: EngineHost | None = None
+        servicer = TargetServicer(self._hub, instance=self._instance, info=self._info)
+        self._server = RpcServer(server_options(settings), [servicer.service()])
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until told to stop."""
+        metrics: MetricsServer | None = None
+        if self._settings.metrics_port is not None:
+            metrics = serve_metrics(self._registry, self._settings.metrics_port)
+        try:
+            await serve(self._server, stop=stop, started=self._started, drain=self._drain)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            if self._host is not None:
+                await self._host.stop()
+            if metrics is not None:
+                metrics.close()
+
+    async def _started(self, address: str) -> None:
+        self._address = advertised(self._settings, address)
+        settings = self._settings
+        environment = engine_environment(settings.threads)
+        self._host = EngineHost(
+            self._hub,
+            engine_settings(settings, self._instance),
+            options=EngineOptions(environment=environment, name="target engine"),
+            on_warm=self._warm,
+        )
+        await self._host.start()
+        self._spawn(self._host.keep())
+
+    async def _drain(self) -> None:
+        """Open nothing more, let sessions end for as long as the grace time goes, then tell them to move."""
+        self._hub.send([StopOpening()])
+        await self._hub.wait_idle(self._settings.grace_s)
+        self._hub.send([GiveUp()])
+        await self._hub.wait_idle(_FAREWELL_S)
+        self._hub.close()
+
+    def _warm(self, warm: bool) -> None:
+        self._spawn(self._server.set_ready(ready=warm))
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _info(self) -> ServerInfo:
+        described = self._host.described if self._host is not None else None
+        if described is None:
+            raise Unavailable("the model is being loaded", retry_after_ms=1_000)
+        status = self._hub.status
+        return ServerInfo(
+            model=described.model,
+            instance=self._instance,
+            address=self._address,
+            version=__version__,
+            protocol_min=PROTOCOL_MIN,
+            protocol_max=PROTOCOL_MAX,
+            cost_curve=status.cost_curve if status is not None else described.cost_curve,
+            sessions=self._hub.sessions,
+        )
+
+
+def engine_settings(settings: TargetSettings, instance: str) -> EngineSettings:
+    """Return what the engine process is told."""
+    model = ModelSettings(
+        source=settings.model,
+        name=settings.name,
+        dtype=settings.dtype.value,
+        cache=settings.cache,
+        max_tokens=settings.max_tokens,
+        threads=settings.threads,
+    )
+    return EngineSettings(
+        instance=instance,
+        model=model,
+        max_sessions=settings.max_sessions,
+        prefill_chunk=settings.prefill_chunk,
+        step_policy=settings.step_policy,
+        gamma_max=settings.gamma_max,
+    )

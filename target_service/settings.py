@@ -1,0 +1,53 @@
+"""Settings of a target."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+
+from pydantic_settings import SettingsConfigDict
+
+from foreword.settings.base import ServerSettings
+from foreword.settings.fields import setting
+from target_service.core.policy import StepPolicyName
+
+
+class Dtype(Enum):
+    """Arithmetic of the forward pass."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
+class TargetSettings(ServerSettings):
+    """Settings of `foreword serve target`."""
+
+    model_config = SettingsConfigDict(env_prefix="FOREWORD_TARGET_")
+
+    model: str = setting(
+        "embedded", "Model to serve: embedded, a folder, a .gguf file, a hub id, or synthetic:vocab=64,step_ms=20,…"
+    )
+    name: str = setting("", "Name that requests call the model by; empty takes it from the source.")
+    dtype: Dtype = setting(Dtype.FLOAT32, "Arithmetic of the forward pass.")
+    cache: Path | None = setting(None, "Folder for fetched and converted models; none takes the user's cache folder.")
+    max_sessions: int = setting(256, "Most open sessions; more are refused for now.", unit="sessions", least=1)
+    max_tokens: int | None = setting(
+        None,
+        "Most tokens in the cache over all sessions; none takes what fits into memory_share.",
+        unit="tokens",
+        least=1,
+    )
+    memory_share: float = setting(
+        0.4, "Share of the memory that is free at start which the cache may take.", over=0, most=0.95
+    )
+    prefill_chunk: int = setting(
+        256, "Most prompt tokens read in one step, beside the sessions that decode.", unit="tokens", least=1
+    )
+    step_policy: StepPolicyName = setting(
+        StepPolicyName.WORTHWHILE,
+        "When a step starts: as soon as it can, with everybody, or when waiting does not pay.",
+    )
+    gamma_max: int = setting(
+        32, "Longest block that is verified; a longer one is refused.", unit="candidates", least=1, most=256
+    )
