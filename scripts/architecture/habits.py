@@ -11,9 +11,7 @@ LONGEST = 400
 """Lines of a file."""
 PRINTS = ("foreword.cli",)
 READS_ENVIRONMENT = ("foreword.settings",)
-"""Who may read the environment; also every module named `settings`."""
-COPIES_ENVIRONMENT = ("foreword.engine.process", "foreword.stack")
-"""Who may hand a copy of it to a process that they start."""
+"""Who may read the environment, or copy it for a process to be started; also every module named `settings`."""
 
 ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"})
 """Names of the os module."""
@@ -50,4 +48,4 @@ def _environment(module: Module) -> Iterator[int]:
 
 def _may_read_environment(module: Module) -> bool:
     *_, last = module.name.split(".")
-    return last == "settings" or within(module.name, *READS_ENVIRONMENT, *COPIES_ENVIRONMENT)
+    return last == "settings" or within(module.name, *READS_ENVIRONMENT)
