@@ -26,8 +26,8 @@ Entry = Callable[[EngineChannel, Any], None]
 
 def main(fd: int, parent: int) -> int:
     """Serve the socket `fd` of the process `parent`; returns the exit status."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service decides when its engine ends
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):  # the service decides when its engine ends
+        signal.signal(number, _ignore)  # SIG_IGN would pass on to processes that the engine starts
     die_with_parent(parent)
     channel = EngineChannel(_adopt(fd))
     try:
@@ -73,6 +73,10 @@ def one_line(error: BaseException) -> str:
     """Return an error as one line of text."""
     text = next(iter(str(error).splitlines()), "")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _ignore(_: int, __: object) -> None:
+    return None
 
 
 def _portable(error: ForewordError) -> ForewordError:

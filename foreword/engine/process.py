@@ -11,8 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
+
 from foreword.engine.framing import Kind, Start, Unpacker, pack
 from foreword.errors import EngineFailure, ForewordError
+
+_log = structlog.stdlib.get_logger(__name__)
 
 _EXIT_WAIT_S = 5.0
 """Time that an engine gets to be gone after its socket has ended."""
@@ -37,8 +41,8 @@ class EngineOptions:
 class EngineProcess:
     """A running engine. `send` never blocks; batches from it go to `on_batch`, in the event loop.
 
-    `on_exit` is called once, when the process is gone: with None after `stop`, else with what happened. Starts with
-    `start`; the thread that runs the event loop must outlive the engine, which dies with it.
+    `on_exit` is called once, when an engine that was started is gone: with None after `stop`, else with what happened.
+    The thread that runs the event loop must outlive the engine: the kernel kills it when that thread ends.
     """
 
     def __init__(
@@ -117,27 +121,31 @@ class EngineProcess:
             await self._kill()
 
     async def _spawn(self, entry: str, settings: object) -> None:
+        first = pack(Kind.START, Start(entry, settings))  # before there is a process that would have to be ended
         ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                process = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-m",
-                    "foreword.engine",
-                    str(theirs.fileno()),
-                    str(os.getpid()),
-                    pass_fds=(theirs.fileno(),),
-                    env=dict(self._options.environment),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stderr=asyncio.subprocess.PIPE,
-                )
-            except OSError as error:
-                ours.close()
-                raise EngineFailure(f"{self._options.name}: cannot be started ({error.strerror})") from error
+        try:
+            with theirs:
+                await self._launch(theirs.fileno())
+            loop = asyncio.get_running_loop()
+            self._transport, _ = await loop.create_connection(lambda: _Protocol(self), sock=ours)
+        except BaseException:
+            ours.close()
+            raise
+        self._transport.write(first)
+
+    async def _launch(self, fd: int) -> None:
+        arguments = [sys.executable, "-m", "foreword.engine", str(fd), str(os.getpid())]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *arguments,
+                pass_fds=(fd,),
+                env=dict(self._options.environment),
+                stdin=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            raise EngineFailure(f"{self._options.name}: cannot be started ({error.strerror})") from error
         self._process, self.pid = process, process.pid
-        loop = asyncio.get_running_loop()
-        self._transport, _ = await loop.create_connection(lambda: _Protocol(self), sock=ours)
-        self._transport.write(pack(Kind.START, Start(entry, settings)))
         stderr = asyncio.create_task(self._copy_stderr(process))
         self._tasks = [stderr, asyncio.create_task(self._reap(process, stderr))]
 
@@ -211,8 +219,12 @@ class _Protocol(asyncio.Protocol):
         self._unpacker = Unpacker()
 
     def data_received(self, data: bytes) -> None:
-        for kind, value in self._unpacker.feed(data):
-            self._engine._message(kind, value)
+        try:
+            for kind, value in self._unpacker.feed(data):
+                self._engine._message(kind, value)
+        except Exception as error:
+            _log.exception("batch of the engine failed")
+            self._engine._fail(EngineFailure(f"engine: its batch raised {type(error).__name__} in the service"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._engine._socket_ended()

@@ -90,6 +90,7 @@ class Dialler(Generic[Out, In]):
             async with self._dial() as transport:
                 return await link.run(transport)
         except ForewordError as error:
+            link.never_came_up(error)
             return error
         except Exception as error:
             _log.exception("link failed", peer=self.peer)

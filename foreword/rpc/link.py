@@ -91,6 +91,7 @@ class Link(Generic[Out, In]):
         self._closed: asyncio.Future[ForewordError | None] | None = None
         self._over = False
         self._reason: ForewordError | None = None
+        self._told = False
 
     @property
     def is_up(self) -> bool:
@@ -126,6 +127,11 @@ class Link(Generic[Out, In]):
         """End the link at once, for this reason."""
         self._end(error)
 
+    def never_came_up(self, error: ForewordError) -> None:
+        """End a link whose stream could not be opened, so that its handler hears of it like of any other end."""
+        self._end(error)
+        self._tell_down()
+
     async def wait_closed(self) -> ForewordError | None:
         """Return when the link is over: None for good order, else the reason."""
         return await asyncio.shield(self._closed_future())
@@ -147,8 +153,7 @@ class Link(Generic[Out, In]):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._outbox.clear()
-            self._handler.down(self, self._reason)
+            self._tell_down()
         if self._crash is not None:
             raise self._crash
         return self._reason
@@ -167,6 +172,12 @@ class Link(Generic[Out, In]):
         self._wake.set()
         if self._closed is not None:
             self._closed.set_result(error)
+
+    def _tell_down(self) -> None:
+        if not self._told:
+            self._told = True
+            self._outbox.clear()
+            self._handler.down(self, self._reason)
 
     async def _guarded(self, work: Coroutine[None, None, None]) -> None:
         try:
