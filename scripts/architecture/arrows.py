@@ -16,11 +16,8 @@ OTHERS = {
 }
 """For each package, what of the other packages it may import."""
 
-MESSAGES = ("foreword.wire",)
-"""Who may touch generated message classes."""
-STUBS = (*MESSAGES, "foreword.rpc", "foreword.client", "foreword.testing.mock_server")
-"""Who may touch generated stubs, servicer bases and registration; also modules of a service named as in STUB_NAMES."""
-STUB_NAMES = ("servicer", "peers", "__main__")
+CODEC = "foreword.wire"
+"""Who may touch generated code. gRPC is called by method name with its encoders and decoders, so nobody needs stubs."""
 
 PURE = ("foreword.errors", "foreword.protocol", "foreword.laws", "foreword.addresses", "foreword.acceptance")
 """Pure code; also every package named `core`. It computes, and knows no process, machine, moment or framework."""
@@ -66,16 +63,9 @@ def _package(module: Module, found: Import) -> str | None:
 
 
 def _generated(module: Module, found: Import) -> str | None:
-    if not within(found.name, GENERATED) or within(module.name, *MESSAGES):
+    if not within(found.name, GENERATED) or within(module.name, CODEC):
         return None
-    if any(part.endswith("_pb2_grpc") for part in found.name.split(".")):
-        package, _, rest = module.name.partition(".")
-        named = package != "foreword" and not set(STUB_NAMES).isdisjoint(rest.split("."))
-        if named or within(module.name, *STUBS):
-            return None
-        allowed = f"{', '.join(STUBS)} and modules of services named {', '.join(STUB_NAMES)}"
-        return f"{module.name} imports {found.name}, stubs are for {allowed}"
-    return f"{module.name} imports {found.name}, generated messages are for {', '.join(MESSAGES)}"
+    return f"{module.name} imports {found.name}, generated code is for {CODEC}"
 
 
 def _pure(tree: Tree, module: Module, found: Import) -> str | None:
