@@ -19,7 +19,14 @@ OTHERS = {
 CODEC = "foreword.wire"
 """Who may touch generated code. gRPC is called by method name with its encoders and decoders, so nobody needs stubs."""
 
-PURE = ("foreword.errors", "foreword.protocol", "foreword.laws", "foreword.addresses", "foreword.acceptance")
+PURE = (
+    "foreword.errors",
+    "foreword.values",
+    "foreword.protocol",
+    "foreword.laws",
+    "foreword.addresses",
+    "foreword.acceptance",
+)
 """Pure code; also every package named `core`. It computes, and knows no process, machine, moment or framework."""
 IMPURE = ("foreword.addresses.philox_torch",)
 """Lies in a pure package but is not pure: the same integers on a device. Nothing pure imports it."""
