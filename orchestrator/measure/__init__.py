@@ -1,0 +1,1 @@
+"""What is measured: windows with exact quantiles, the seven parts of a round, counters."""

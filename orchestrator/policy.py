@@ -1,0 +1,61 @@
+"""What the next round of a session should be: the port, and the policy with a fixed γ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from orchestrator.core.state import RoundPlan
+
+
+@dataclass(frozen=True, slots=True)
+class RoundView:
+    """What a policy may look at before a round."""
+
+    gamma: int
+    """What the request asks for, or the server's default."""
+    block_lag_us: int | None
+    """The 95th percentile of the block lags between this draft and this target; None before the first."""
+    block_lags: int
+    """How many lags that is from."""
+    draft_round_trip_us: int | None
+
+
+class RoundPolicy(Protocol):
+    """Plans rounds; one object for the whole orchestrator."""
+
+    def plan(self, view: RoundView) -> RoundPlan:
+        """Return the next round's plan; must be cheap."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitLimits:
+    """Bounds of how long a target holds a step for a session's block, in microseconds."""
+
+    least_us: int = 2_000
+    most_us: int = 1_000_000
+    """Also the wait while too few block lags are known."""
+    known_after: int = 4
+    """Block lags from which the wait follows them."""
+
+
+class FixedPolicy:
+    """Blocks of a fixed size; the wait follows the block lags that were measured.
+
+    It is half as long again as the 95th percentile, plus the least, because lags above the wait are never measured:
+    their blocks are late. `send_by` makes a draft send what it has before the wait is over.
+    """
+
+    def __init__(self, waits: WaitLimits) -> None:
+        self._waits = waits
+
+    def plan(self, view: RoundView) -> RoundPlan:
+        """Return a block of γ candidates, or a lease for γ = 0."""
+        if view.gamma == 0:
+            return RoundPlan(gamma=0, wait_us=0)
+        waits = self._waits
+        wait_us = waits.most_us
+        if view.block_lag_us is not None and view.block_lags >= waits.known_after:
+            wait_us = min(waits.most_us, max(0, view.block_lag_us * 3 // 2) + waits.least_us)
+        send_by_us = max(waits.least_us, wait_us - (view.draft_round_trip_us or 0))
+        return RoundPlan(gamma=view.gamma, wait_us=wait_us, send_by_us=send_by_us)

@@ -1,0 +1,140 @@
+"""One target or draft: its link while there is one, what it said of itself, and the sessions on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from foreword.errors import ForewordError, Unavailable
+from foreword.protocol.generation import PeerInfo
+from foreword.protocol.messages import LinkState, LoadReport, ServerInfo
+from orchestrator.pools.tickets import Tickets
+
+Command = TypeVar("Command")
+Command_contra = TypeVar("Command_contra", contravariant=True)
+Event = TypeVar("Event")
+Event_contra = TypeVar("Event_contra", contravariant=True)
+
+
+class Line(Protocol[Command_contra]):
+    """The way to a peer while its link is up."""
+
+    def send(self, message: Command_contra) -> bool:
+        """Queue a message without blocking; False if the link is over. Raises ForewordError if it cannot be encoded."""
+
+    def round_trip_us(self) -> int | None:
+        """Return the recent median round-trip time; None before it was measured."""
+
+
+class Member(Protocol[Event_contra]):
+    """A session's place at a peer; called synchronously as events come, must not block."""
+
+    def event(self, event: Event_contra, arrived_us: int) -> None:
+        """Take an event of this session."""
+
+    def fault(self, error: ForewordError) -> None:
+        """Take note that an event of this session could not be read."""
+
+    def down(self, reason: str) -> None:
+        """Take note that the peer's link is over, and the session there with it."""
+
+
+class Peer(Generic[Command, Event]):
+    """Routes events to sessions by sid; sids are never used again, so that late events of old sessions find nobody."""
+
+    def __init__(self, address: str, tickets: Tickets, count: Callable[[str], None]) -> None:
+        self.address = address
+        self.info: ServerInfo | None = None
+        """What it said of itself when it was last reached."""
+        self.instance = ""
+        self.last_error = "not reached yet"
+        self.load = LoadReport(sessions=0)
+        self.longest_step_us = 0
+        self._tickets = tickets
+        self._count = count
+        self._line: Line[Command] | None = None
+        self._members: dict[int, Member[Event]] = {}
+        self._last_sid = 0
+
+    @property
+    def up(self) -> bool:
+        """Whether its link is up."""
+        return self._line is not None
+
+    @property
+    def busy(self) -> int:
+        """How many sessions it has, others' included, and how many wait there."""
+        return max(self.load.sessions, len(self._members)) + self.load.waiting
+
+    @property
+    def round_trip_us(self) -> int | None:
+        """Recent median round-trip time of its link."""
+        return self._line.round_trip_us() if self._line is not None else None
+
+    def came_up(self, line: Line[Command], info: ServerInfo, instance: str) -> None:
+        """Take note of a new link to it."""
+        self._line, self.info, self.instance, self.last_error = line, info, instance, ""
+        self.load = LoadReport(sessions=info.sessions)
+
+    def went_down(self, reason: str) -> None:
+        """Take note that it cannot be reached: its sessions are gone."""
+        self._line, self.last_error = None, reason
+        members, self._members = self._members, {}
+        for member in members.values():
+            member.down(reason)
+
+    def join(self, member: Member[Event]) -> int:
+        """Return the sid of a new session."""
+        self._last_sid += 1
+        self._members[self._last_sid] = member
+        return self._last_sid
+
+    def leave(self, sid: int) -> None:
+        """Forget a session; events of it are ignored from now on."""
+        self._members.pop(sid, None)
+
+    def send(self, command: Command) -> None:
+        """Queue a command; lost if the link is over, which `down` tells. Raises ForewordError if it does not encode."""
+        if self._line is not None:
+            self._line.send(command)
+
+    def received(self, entries: Sequence[tuple[int | None, Event | ForewordError]], arrived_us: int) -> None:
+        """Take the events of one frame, in order."""
+        for sid, event in entries:
+            if sid is None:
+                self._own_event(event)
+                continue
+            member = self._members.get(sid)
+            if member is None:
+                self._count("event_of_unknown_session")
+            elif isinstance(event, ForewordError):
+                self._count("unreadable_event")
+                member.fault(event)
+            else:
+                member.event(event, arrived_us)
+
+    def _own_event(self, event: Event | ForewordError) -> None:
+        if isinstance(event, LoadReport):
+            self.load = event
+            self.longest_step_us = max(event.step_us, self.longest_step_us * 9 // 10)
+        elif isinstance(event, LinkState):
+            if not self._tickets.tell(event):
+                self._count("old_link_state")
+        else:
+            self._count("unreadable_event")
+
+    def describe(self, *, trusted: bool, fault: str = "") -> PeerInfo:
+        """Return what clients may know of it; `fault` is why it is not used although it is up."""
+        return PeerInfo(
+            address=self.address,
+            up=self.up,
+            info=self.info,
+            round_trip_us=self.round_trip_us,
+            trusted=trusted,
+            last_error=fault or self.last_error,
+        )
+
+
+def unavailable(kind: str, reason: str) -> Unavailable:
+    """Return the error for a peer of this kind that is not there."""
+    return Unavailable(f"{kind}: got none ({reason}), wanted one that is up")

@@ -1,0 +1,330 @@
+"""Executes the core's actions for one choice of one request; no task and no await per message."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from foreword.clock import Clock
+from foreword.errors import ForewordError
+from foreword.protocol.messages import (
+    BlockOrder,
+    Commit,
+    DraftOpened,
+    Follow,
+    LinkState,
+    ModelInfo,
+    Result,
+    TargetAddress,
+    TargetCommand,
+    TargetOpened,
+)
+from foreword.protocol.words import FinishReason, ResultKind
+from orchestrator.core import draft_part, rounds
+from orchestrator.core import session as core
+from orchestrator.core.state import (
+    Action,
+    Count,
+    DraftPhase,
+    Emit,
+    Ended,
+    NeedDraft,
+    NeedTarget,
+    Outcome,
+    Phase,
+    RoundPlan,
+    Session,
+    ToDraft,
+    ToTarget,
+    Watch,
+)
+from orchestrator.measure.rounds import RoundClock, RoundParts
+from orchestrator.measure.window import Window
+from orchestrator.policy import RoundPolicy, RoundView
+from orchestrator.pools.drafts import DraftPeer, DraftPool, Wish
+from orchestrator.pools.targets import TargetPeer, TargetPool
+from orchestrator.pools.tickets import Tickets
+from orchestrator.sessions.deadline import Deadline
+from orchestrator.sessions.draft_seat import DraftSeat
+from orchestrator.sessions.limits import SessionLimits
+from orchestrator.sessions.output import Decided, Meters, Output, Places
+from orchestrator.sessions.target_seat import TargetSeat
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all sessions of an orchestrator share."""
+
+    clock: Clock
+    targets: TargetPool
+    drafts: DraftPool
+    tickets: Tickets
+    policy: RoundPolicy
+    meters: Meters
+    limits: SessionLimits
+
+
+class SessionDriver:
+    """One generation at work.
+
+    Events come in synchronously from the links, and what they cause is queued on the links before this returns; one
+    frame that comes in so makes one frame to each peer. Tokens are handed to the output after that, in a callback of
+    their own, so that detokenizing and writing to the client never stand before a Commit.
+    """
+
+    def __init__(
+        self, session: Session, output: Output, around: Surroundings, *, gamma: int, wish: Wish | None = None
+    ) -> None:
+        self.session = session
+        self._output = output
+        self._around = around
+        self._gamma = gamma
+        self._cached_tokens: int | None = None
+        self._ticket: bytes | None = None
+        self._lags = Window(1)
+        self._rounds = RoundClock()
+        self._limit = Deadline(around.clock, self._overdue)
+        self._decided: deque[Decided | Ended] = deque()
+        self._handing_over = False
+        self._error: ForewordError | None = None
+        self._round: tuple[int, bool, RoundParts]
+        self._target = TargetSeat(self, around.targets, clock=around.clock, limits=around.limits)
+        self._draft = DraftSeat(self, around.drafts, wish or Wish(), clock=around.clock, limits=around.limits)
+
+    # What the request asks for.
+
+    def start(self) -> None:
+        """Open the session."""
+        self._target.seek()
+
+    def abort(self) -> None:
+        """End the session at both engines at once: the client cancelled, or its time is up."""
+        self._apply(rounds.aborted(self.session))
+
+    def fail(self, error: ForewordError) -> None:
+        """End the session with an error."""
+        self._error = self._error or error
+        self.abort()
+
+    def client_full(self) -> None:
+        """The client does not keep up: order nothing more."""
+        self._apply(core.client_full(self.session))
+
+    def client_drained(self) -> None:
+        """The client keeps up again."""
+        self._apply(core.client_drained(self.session, self._plan()))
+
+    # What the target's seat reports.
+
+    def seated(self, peer: TargetPeer, sid: int) -> None:
+        """Open the session at a target."""
+        address = self._new_address(peer)
+        self._limit.set(self._around.limits.open_us)
+        self._use_lags()
+        self._apply(core.open_target(self.session, sid, address, self._plan()))
+        self._draft.seek()
+
+    def opened(self, message: TargetOpened) -> None:
+        """The target has the prompt."""
+        if self._cached_tokens is None:
+            self._cached_tokens = message.cached_tokens
+        self._limit.clear()
+        self._apply(core.target_opened(self.session, message, self._plan()))
+
+    def answered(self, result: Result, arrived_us: int) -> None:
+        """A Result came."""
+        order = self.session.commit.order if self.session.commit is not None else None
+        gamma = order.gamma if isinstance(order, BlockOrder) else 0
+        late = gamma > 0 and result.kind is ResultKind.PLAIN
+        if result.timing.block_lag_us is not None:
+            self._lags.add(result.timing.block_lag_us)
+        elif isinstance(order, BlockOrder) and late and not self.session.recalled:
+            self._lags.add(
+                2 * order.wait_us
+            )  # all that is known of a late block; without it waits could not grow again
+        self._round = gamma, late, self._rounds.answered(result, arrived_us)
+        self._apply(core.result_came(self.session, result, self._plan()))
+        if not result.final:
+            self._watch()
+        elif self.session.commit is None:
+            self._limit.clear()
+
+    def unseated(self, reason: str, *, close: bool) -> None:
+        """The session is over at its target."""
+        self._limit.clear()
+        self._apply(core.target_gone(self.session, reason, close=close))
+
+    # What the draft's seat reports.
+
+    def wants_draft(self) -> bool:
+        """Whether the next rounds would use a draft."""
+        usable = self._gamma > 0 and self._target.peer is not None and rounds.output_left(self.session) > 1
+        return usable and self.session.phase is not Phase.DONE and self.session.draft.phase is DraftPhase.NONE
+
+    def model(self) -> ModelInfo | None:
+        """Return the model that drafts have to fit."""
+        return self._around.targets.model
+
+    def assigned(self, peer: DraftPeer, sid: int) -> None:
+        """Open the session at a draft."""
+        assert self._target.peer is not None
+        address = self._new_address(self._target.peer)
+        self._use_lags()
+        self._apply(draft_part.assign_draft(self.session, sid, address))
+
+    def draft_opened(self, message: DraftOpened) -> None:
+        """The draft is ready."""
+        self._apply(draft_part.draft_opened(self.session, message))
+
+    def draft_followed(self, message: Follow) -> None:
+        """The draft told how its guesses went."""
+        self._apply(draft_part.followed(self.session, message))
+
+    def unassigned(self, sid: int, reason: str) -> None:
+        """The session is over at its draft."""
+        self._apply(draft_part.draft_gone(self.session, sid, reason))
+
+    def dismiss(self, reason: str) -> None:
+        """Give the draft up although its stream works."""
+        self._apply(draft_part.drop_draft(self.session, reason))
+
+    def _link_state(self, report: LinkState) -> None:
+        self._apply(draft_part.link_state(self.session, report))
+
+    # Executing what the core asks for.
+
+    def _apply(self, outcome: Outcome) -> None:
+        """Take a new state; first send everything, then look for new peers, which may lead back here."""
+        self.session, actions = outcome
+        try:
+            for action in actions:
+                self._execute(action)
+        except ForewordError as error:  # a value of the request that no message can carry
+            self.fail(error)
+            return
+        for action in actions:
+            self._react(action)
+
+    def _execute(self, action: Action) -> None:
+        match action:
+            case ToTarget(command):
+                self._send_to_target(command)
+            case ToDraft(command):
+                if self._draft.peer is not None:
+                    self._draft.peer.send(command)
+            case Emit():
+                self._hand_over(Decided(action, *self._round))
+            case Watch():
+                self._watch()
+            case Ended():
+                self._close()
+                self._hand_over(action)
+            case _:
+                return
+
+    def _react(self, action: Action) -> None:
+        match action:
+            case NeedTarget():
+                self._target.seek_again()
+            case NeedDraft():
+                self._drop_ticket()
+                self._draft.seek_another()
+            case Count(name):
+                self._around.meters.event(name)
+                if name in ("suspect", "link_down"):
+                    self._draft.doubt(name)
+            case _:
+                return
+
+    def _send_to_target(self, command: TargetCommand) -> None:
+        if self._target.peer is None:
+            return
+        self._target.peer.send(command)
+        if isinstance(command, Commit):
+            self._rounds.committed(self._around.clock.now_us())
+
+    def _hand_over(self, item: Decided | Ended) -> None:
+        """Give this to the output after what is running now, hence after what was sent is on its way."""
+        self._decided.append(item)
+        if not self._handing_over:
+            self._handing_over = True
+            self._around.clock.call_later(0, self._deliver)
+
+    def _deliver(self) -> None:
+        self._handing_over = False
+        while self._decided:
+            item = self._decided.popleft()
+            if isinstance(item, Ended):
+                self._tell_end(item)
+                return
+            self._around.meters.decided(item)
+            length = self._output.decided(item)
+            if length is not None:
+                self._stop(length)
+
+    def _stop(self, length: int) -> None:
+        """The output ends at a stop text: drop what was decided behind it, and another end if there is one."""
+        self._decided.clear()
+        if self.session.phase is Phase.DONE:
+            self._tell_end(Ended(FinishReason.STOP))
+        else:
+            self._apply(core.stopped(self.session, length))
+
+    def _tell_end(self, ended: Ended) -> None:
+        if self._error is not None:
+            self._output.failed(self._error)
+        else:
+            self._output.ended(ended, self._places())
+
+    def _places(self) -> Places:
+        used = self._target.used, self._draft.used
+        return Places(*used, cached_tokens=self._cached_tokens or 0, rule=self.session.rule)
+
+    def _close(self) -> None:
+        self._target.close()
+        self._draft.close()
+        self._limit.close()
+        self._drop_ticket()
+
+    # Tickets, plans and limits.
+
+    def _new_address(self, peer: TargetPeer) -> TargetAddress:
+        """Return where a draft's blocks go from now on; at most one ticket is in use."""
+        self._drop_ticket()
+        self._ticket = self._around.tickets.mint(self._link_state)
+        address = peer.info.address if peer.info is not None else ""
+        return TargetAddress(address or peer.address, peer.instance, self._ticket)
+
+    def _drop_ticket(self) -> None:
+        if self._ticket is not None:
+            self._around.tickets.drop(self._ticket)
+            self._ticket = None
+
+    def _use_lags(self) -> None:
+        """Measure the block lag between the two peers that the session has now."""
+        draft, target = self._draft.peer, self._target.peer
+        if draft is not None and target is not None:
+            self._lags = self._around.drafts.lags(draft.address, target.address)
+
+    def _plan(self) -> RoundPlan:
+        peer = self._draft.peer
+        return self._around.policy.plan(
+            RoundView(
+                gamma=self._gamma,
+                block_lag_us=self._lags.quantile(0.95),
+                block_lags=len(self._lags),
+                draft_round_trip_us=peer.round_trip_us if peer is not None else None,
+            )
+        )
+
+    def _watch(self) -> None:
+        """Limit the time to the next Result: the wait for a block, some of the longest steps, and a generous floor."""
+        limits, commit, peer = self._around.limits, self.session.commit, self._target.peer
+        if commit is None or peer is None:
+            return
+        wait_us = commit.order.wait_us if isinstance(commit.order, BlockOrder) else 0
+        self._limit.set(limits.round_us + wait_us + limits.steps * peer.longest_step_us)
+
+    def _overdue(self) -> None:
+        if self._target.peer is not None and self.session.phase in (Phase.OPENING, Phase.WAIT):
+            self._target.overdue("no answer within the limit")

@@ -1,0 +1,196 @@
+"""A session's place at a target: found, kept, given up, found again, until a budget is spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+from foreword.clock import Clock, Timer
+from foreword.errors import ForewordError, Unavailable
+from foreword.protocol.messages import Lost, Refused, Result, TargetEvent, TargetOpened
+from orchestrator.pools.avoidance import Avoidance
+from orchestrator.pools.targets import TargetPeer, TargetPool
+from orchestrator.sessions.limits import SessionLimits
+from orchestrator.sessions.refusals import RETRY_AFTER_MS, error_of_loss, error_of_refusal, useless_again
+
+
+class TargetUser(Protocol):
+    """The session behind the seat."""
+
+    def seated(self, peer: TargetPeer, sid: int) -> None:
+        """Open the session there."""
+
+    def opened(self, message: TargetOpened) -> None:
+        """Go on: the target has the prompt."""
+
+    def answered(self, result: Result, arrived_us: int) -> None:
+        """Go on with a Result."""
+
+    def unseated(self, reason: str, *, close: bool) -> None:
+        """The session is over at its target; `close` if the target does not know."""
+
+    def fail(self, error: ForewordError) -> None:
+        """End the session with this error."""
+
+
+class TargetSeat:
+    """Opens on the least busy target, elsewhere after a refusal or a loss, and fails the session when time is up.
+
+    Time is counted from the last token, so that a session that makes progress may lose any number of targets.
+    """
+
+    def __init__(self, user: TargetUser, pool: TargetPool, *, clock: Clock, limits: SessionLimits) -> None:
+        self._user = user
+        self._pool = pool
+        self._clock = clock
+        self._limits = limits
+        self._avoidance = Avoidance()
+        self._error: ForewordError = Unavailable("target: got none that is up, wanted one")
+        self._failures = 0
+        self._since_us: int | None = None
+        """Since when there is no progress."""
+        self._timer: Timer | None = None
+        self._queued = False
+        """Whether it stands in the pool's queue of re-opens."""
+        self._paced = False
+        """Whether it is one of the re-opens that are unanswered."""
+        self._closed = False
+        self.peer: TargetPeer | None = None
+        self.sid = 0
+        self.used = 0
+        """How many targets have been asked and have opened."""
+
+    def seek(self) -> None:
+        """Ask a target for a place now, or as soon as one is there."""
+        if self._closed or self.peer is not None:
+            return
+        now_us = self._clock.now_us()
+        if self._since_us is None:
+            self._since_us = now_us
+        elif self._left_us(now_us) <= 0:
+            self._user.fail(self._error)
+            return
+        peer = self._pool.choose(self._avoidance.now(now_us))
+        if peer is None:
+            self._wait(now_us)
+            return
+        self._stop_waiting()
+        self.peer, self.sid = peer, peer.join(self)
+        self._user.seated(peer, self.sid)
+
+    def seek_again(self) -> None:
+        """Find a place after one was lost or refused: not at once, and not all sessions at the same time."""
+        self._leave()
+        now_us = self._clock.now_us()
+        if self._since_us is None:
+            self._since_us = now_us
+        self._failures += 1
+        delay_us = self._limits.retry_us(self._failures - 1) if self._failures > 1 else 0
+        self._later(min(delay_us, self._left_us(now_us)), self._enter)
+
+    def close(self) -> None:
+        """Give the place up for good."""
+        self._closed = True
+        self._leave()
+        self._stop_waiting()
+
+    def event(self, event: TargetEvent, arrived_us: int) -> None:
+        """Take an event of the session."""
+        match event:
+            case Result():
+                self._since_us, self._failures = None, 0
+                self._user.answered(event, arrived_us)
+            case TargetOpened():
+                self._unpace()
+                self.used += 1
+                self._user.opened(event)
+            case Refused():
+                self._refused(event)
+            case Lost():
+                self._lost(event)
+            case _:
+                return
+
+    def fault(self, error: ForewordError) -> None:
+        """An event could not be read: the session is given up here, nobody else's."""
+        self._error = error
+        self._user.unseated(error.message, close=True)
+
+    def down(self, reason: str) -> None:
+        """The target's stream ended."""
+        address = self.peer.address if self.peer is not None else "unknown"
+        self._error = Unavailable(f"target {address}: {reason}")
+        self._user.unseated(reason, close=False)
+
+    def overdue(self, what: str) -> None:
+        """The target is stuck with this session."""
+        assert self.peer is not None
+        self._error = Unavailable(f"target {self.peer.address}: {what}")
+        self._avoidance.add(self.peer.address, self._clock.now_us() + self._limits.last_retry_us)
+        self._user.unseated(what, close=True)
+
+    def _refused(self, refused: Refused) -> None:
+        assert self.peer is not None
+        self._error = error_of_refusal(refused, self.peer.address)
+        if useless_again(refused):
+            self._avoidance.add(self.peer.address)
+        else:
+            after_us = (refused.retry_after_ms or RETRY_AFTER_MS) * 1000
+            self._avoidance.add(self.peer.address, self._clock.now_us() + after_us)
+        self._user.unseated(refused.message, close=False)
+
+    def _lost(self, lost: Lost) -> None:
+        assert self.peer is not None
+        self._error = error_of_loss(lost, self.peer.address)
+        self._avoidance.add(self.peer.address, self._clock.now_us() + self._limits.retry_us(self._failures + 1))
+        self._user.unseated(lost.message, close=False)
+
+    def _wait(self, now_us: int) -> None:
+        """No target can be asked now: wait for one to come up or to be asked again, and fail when time is up."""
+        self._unpace()
+        again_us = self._avoidance.next_us(peer.address for peer in self._pool.peers if peer.up)
+        if again_us == math.inf and any(peer.up for peer in self._pool.peers):
+            self._user.fail(self._error)  # all that are up have refused it for good
+            return
+        self._pool.waiting.add(self, self._enter)
+        self._later(int(min(self._left_us(now_us), again_us - now_us)), self._enter)
+
+    def _left_us(self, now_us: int) -> int:
+        """Return how much of the time without progress is left."""
+        return self._limits.target_us if self._since_us is None else self._since_us + self._limits.target_us - now_us
+
+    def _stop_waiting(self) -> None:
+        self._pool.waiting.remove(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _enter(self) -> None:
+        """Seek a place in turn with the other sessions that lost theirs."""
+        if not self._queued and not self._paced:
+            self._queued = True
+            self._pool.pace.enter(self._paced_seek)
+
+    def _paced_seek(self) -> None:
+        self._queued, self._paced = False, True
+        if self._closed or self.peer is not None:
+            self._unpace()
+            return
+        self.seek()
+
+    def _unpace(self) -> None:
+        if self._paced:
+            self._paced = False
+            self._pool.pace.leave()
+
+    def _later(self, delay_us: int, callback: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._clock.call_later(delay_us, callback)
+
+    def _leave(self) -> None:
+        self._unpace()
+        if self.peer is not None:
+            self.peer.leave(self.sid)
+            self.peer = None
