@@ -16,6 +16,8 @@ from foreword.laws.sampling import races, sample_uniform
 
 Draw = tuple[Address, Law]
 """Where to draw, and from what."""
+Coin = tuple[Address, float]
+"""Where to toss, and the threshold for success."""
 
 
 class Source(Protocol):
@@ -25,12 +27,12 @@ class Source(Protocol):
         """Yield a token for each draw by its noise per token id, computed no sooner than it is asked for."""
         ...
 
-    def choose(self, key: bytes, draws: Sequence[Draw]) -> list[int]:
+    def choose(self, key: bytes, draws: Sequence[Draw]) -> Sequence[int]:
         """Return a token for each draw by one uniform number each."""
         ...
 
-    def below(self, key: bytes, coins: Sequence[tuple[Address, float]]) -> list[bool]:
-        """Return for each coin whether the uniform number in (0, 1) at its address is strictly under its threshold."""
+    def below(self, key: bytes, coins: Sequence[Coin]) -> Iterator[bool]:
+        """Yield for each coin whether the uniform number in (0, 1) at its address is strictly under its threshold."""
         ...
 
 
@@ -41,12 +43,12 @@ class PhiloxSource:
         """Yield the winners of exponential races."""
         return races(key, draws)
 
-    def choose(self, key: bytes, draws: Sequence[Draw]) -> list[int]:
+    def choose(self, key: bytes, draws: Sequence[Draw]) -> Sequence[int]:
         """Return tokens by inverse CDF."""
         numbers = uniforms(first_integers(key, [address for address, _ in draws]))
         return [sample_uniform(law, float(u)) for u, (_, law) in zip(numbers, draws, strict=True)]
 
-    def below(self, key: bytes, coins: Sequence[tuple[Address, float]]) -> list[bool]:
+    def below(self, key: bytes, coins: Sequence[Coin]) -> Iterator[bool]:
         """Toss addressed coins."""
-        numbers = uniforms(first_integers(key, [address for address, _ in coins]))
-        return [bool(u < threshold) for u, (_, threshold) in zip(numbers, coins, strict=True)]
+        numbers = uniforms(first_integers(key, [address for address, _ in coins])).tolist()
+        return (u < threshold for u, (_, threshold) in zip(numbers, coins, strict=True))

@@ -21,15 +21,15 @@ MAX_BITS = 16
 def to_counts(law: Law, *, bits: int = 12, mass: float = 0.995, cap: int = 128) -> SparseCounts:
     """Round a law to counts of at least 1 that sum to 2**bits.
 
-    The support is the smallest set of likeliest tokens whose mass reaches `mass`, at most `cap` of them; counts are
-    the nearest by largest remainders, ties to the lowest id. Raises InvalidField.
+    The support is the smallest set of likeliest tokens whose mass reaches `mass`, at most `cap` and 2**bits of
+    them; counts are the nearest by largest remainders, ties to the lowest id. Raises InvalidField.
     """
     if not 1 <= bits <= MAX_BITS:
         raise InvalidField("bits", bits, f"1 to {MAX_BITS}")
-    if not 1 <= cap <= 1 << bits:
-        raise InvalidField("cap", cap, f"1 to 2**bits = {1 << bits}")
+    if cap < 1:
+        raise InvalidField("cap", cap, "a whole number from 1")
     p = law.probabilities
-    top, cumulated = top_until(p, mass, weigh=np.asarray, limit=cap)
+    top, cumulated = top_until(p, mass, weigh=np.asarray, limit=min(cap, 1 << bits))
     size = min(reaching(cumulated, mass), int(np.count_nonzero(top)))
     kept = pick(p, size, float(top[size - 1]))
     counts = _apportion(p[kept], 1 << bits)

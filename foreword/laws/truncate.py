@@ -58,7 +58,7 @@ def _weights(logits: Values, *, temperature: float, largest: float | NDArray[np.
 
 
 def _min_p_top_k(logits: NDArray[np.float32], parameters: LawParameters, *, largest: float) -> tuple[int, float]:
-    # Returns how many of the largest logits stay, and the smallest of them (-inf for "all that is allowed").
+    # How many of the largest logits stay, and the smallest of them (-inf for "all that is allowed").
     kept, least = len(logits), -math.inf
     if parameters.min_p:
         # np.float64 keeps numpy from rounding the bound to single precision.

@@ -1,0 +1,63 @@
+"""Ranges of sampling parameters."""
+
+import math
+from typing import Any
+
+import pytest
+
+from foreword.errors import InvalidField
+from foreword.laws.parameters import LawParameters
+
+
+def test_defaults_and_extremes_are_allowed() -> None:
+    assert LawParameters().validate(1) == LawParameters()
+    LawParameters(
+        temperature=0.0, top_k=1, top_p=1.0, min_p=1.0, bias=((9, -1e9),), banned_ids=(0,), stop_ids=(9,)
+    ).validate(10)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("temperature", -0.1),
+        ("temperature", math.nan),
+        ("temperature", math.inf),
+        ("top_k", 0),
+        ("top_p", 0.0),
+        ("top_p", 1.01),
+        ("top_p", math.nan),
+        ("min_p", -0.1),
+        ("min_p", 1.1),
+        ("repetition_penalty", 0.0),
+        ("repetition_penalty", math.nan),
+        ("presence_penalty", 101.0),
+        ("frequency_penalty", -math.inf),
+        ("min_tokens", -1),
+    ],
+)
+def test_out_of_range(field: str, value: Any) -> None:
+    with pytest.raises(InvalidField, match=f"^{field}: got"):
+        LawParameters(**{field: value}).validate()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "field"),
+    [
+        (LawParameters(bias=((10, 1.0),)), "logit_bias"),
+        (LawParameters(bias=((1, math.inf),)), r"logit_bias\[1\]"),
+        (LawParameters(banned_ids=(-1,)), "banned_ids"),
+        (LawParameters(stop_ids=(10,)), "stop_ids"),
+    ],
+)
+def test_ids_out_of_the_vocabulary(parameters: LawParameters, field: str) -> None:
+    with pytest.raises(InvalidField, match=f"^{field}: got"):
+        parameters.validate(10)
+
+
+def test_what_makes_a_law_depend_on_the_text() -> None:
+    assert not LawParameters().penalizes
+    assert LawParameters(repetition_penalty=1.1).penalizes
+    assert LawParameters(presence_penalty=0.1).penalizes
+    assert LawParameters(frequency_penalty=0.1).penalizes
+    assert LawParameters(temperature=0.0).greedy
+    assert not LawParameters().greedy
