@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from foreword.engine.pickling import dumps
+
 _HEADER = struct.Struct("<QB")
 
 
@@ -37,7 +39,7 @@ class Start:
 
 def pack(kind: Kind, value: object = None) -> bytes:
     """Return the bytes of a message."""
-    body = pickle.dumps(value, protocol=5)
+    body = dumps(value)
     return _HEADER.pack(len(body), kind) + body
 
 

@@ -5,12 +5,11 @@ Every block gets exactly one receipt, in every state (PROTOCOL.md, invariant 6).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from foreword.errors import ForewordError
 from foreword.laws.counts import validate
 from foreword.protocol.messages import Block, BlockOrder, Commit, OneHot, Receipt
 from foreword.protocol.words import ReceiptCode, Rule
+from foreword.values import replace
 from target_service.core.state import Answer, Bounds, Count, Outcome, Phase, Session
 
 

@@ -5,8 +5,6 @@ A block or a plain step is decided once, in `target_service.core.step.build`; no
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from foreword.errors import ProtocolFault
 from foreword.protocol.messages import (
     BlockOrder,
@@ -21,6 +19,7 @@ from foreword.protocol.messages import (
 )
 from foreword.protocol.sequence import Sequence, common, merge, usable
 from foreword.protocol.words import LossCode
+from foreword.values import replace
 from target_service.core.mailbox import unusable
 from target_service.core.state import (
     Action,
@@ -123,13 +122,13 @@ def _start(session: Session, commit: Commit) -> Outcome:
     tickets = session.tickets[session.tickets.index(order.ticket) :]
     mine = [b for b in session.mailbox if (b.ticket, b.digest, b.round) == (order.ticket, commit.digest, commit.round)]
     mailbox = tuple(b for b in session.mailbox if b.round > commit.round and b.ticket in tickets)
-    session = replace(session, tickets=tickets, mailbox=mailbox)
     if not mine:
-        return replace(session, phase=Phase.WAIT), (HoldStep(session.sid, order.wait_us),)
+        session = replace(session, tickets=tickets, mailbox=mailbox, phase=Phase.WAIT)
+        return session, (HoldStep(session.sid, order.wait_us),)
     reason = unusable(mine[0], commit, session.bounds)
     if reason:  # its one receipt went out as held, so no other block will come: do not wait
-        return replace(session, phase=Phase.READY), (Count("bad_block"),)
-    return replace(session, phase=Phase.READY, block=mine[0]), ()
+        return replace(session, tickets=tickets, mailbox=mailbox, phase=Phase.READY), (Count("bad_block"),)
+    return replace(session, tickets=tickets, mailbox=mailbox, phase=Phase.READY, block=mine[0]), ()
 
 
 def recalled(session: Session, message: Recall) -> Outcome:

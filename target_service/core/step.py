@@ -5,7 +5,7 @@ Block or plain is decided once, when the step is built (PROTOCOL.md, invariant 3
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from foreword.acceptance import Evidence, Verdict
 from foreword.protocol.messages import (
@@ -17,6 +17,7 @@ from foreword.protocol.messages import (
     VerdictNotice,
 )
 from foreword.protocol.words import LossCode, ResultKind
+from foreword.values import replace
 from target_service.core.session import lost, stream_ended
 from target_service.core.state import Action, Answer, Outcome, Phase, Session, Tell
 
@@ -69,17 +70,15 @@ class Stepped:
     """The target's own copy; only a Commit makes it count."""
     candidate_logprobs: LogProbabilities | None = None
     emit_logprobs: LogProbabilities | None = None
-    timing: RoundTiming = RoundTiming()
 
 
-def verified(session: Session, work: Work, stepped: Stepped) -> Outcome:
+def verified(session: Session, work: Work, stepped: Stepped, *, timing: RoundTiming = RoundTiming()) -> Outcome:
     """A step with the session's block is done: exactly one final Result, and the verdict for the draft."""
     if session.closing:
         return stream_ended(replace(session, phase=Phase.IDLE))
     commit, block = session.commit, session.block
     assert commit is not None
     assert block is not None
-    timing = replace(stepped.timing, draft_queue_us=block.draft_queue_us, draft_compute_us=block.draft_compute_us)
     result = Result(
         sid=session.sid,
         round=session.round,
@@ -108,7 +107,9 @@ def verified(session: Session, work: Work, stepped: Stepped) -> Outcome:
     return session, (Answer(notice), Tell(result))
 
 
-def stepped_plain(session: Session, work: Work, token: int, stepped: Stepped) -> Outcome:
+def stepped_plain(
+    session: Session, work: Work, token: int, stepped: Stepped, *, timing: RoundTiming = RoundTiming()
+) -> Outcome:
     """A plain step is done: the end of a round without its block, or one token of a lease."""
     if session.closing:
         return stream_ended(replace(session, phase=Phase.IDLE))
@@ -123,7 +124,7 @@ def stepped_plain(session: Session, work: Work, token: int, stepped: Stepped) ->
         kind=ResultKind.PLAIN,
         emit=(token,),
         emit_logprobs=stepped.emit_logprobs,
-        timing=stepped.timing,
+        timing=timing,
     )
     session = replace(
         session,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 
-from foreword.protocol.messages import BlockOrder, LoadReport, Recall, RoundTiming, TargetClose
+from foreword.protocol.messages import BlockOrder, LoadReport, Recall, TargetClose
 from foreword.runner.port import Runner
 from target_service.core.estimates import StepTimes
 from target_service.core.policy import Arrival, Part, StartNow, StepPolicy
@@ -20,7 +20,7 @@ from target_service.engine.outbox import Outbox
 from target_service.engine.planner import Plan, Planner
 from target_service.engine.room import Room
 from target_service.engine.sessions import Record, Sessions
-from target_service.engine.stepper import Stepper
+from target_service.engine.stepper import Stepper, StepSpan
 from target_service.ports import Channel, Now
 
 STATUS_EVERY_US = 1_000_000
@@ -142,15 +142,14 @@ class Engine:
         forwarded_us = self._now()
         self._hear_of_running()
         findings = self._stepper.judge(plan, logits)
-        done_us = self._now()
-        timing = RoundTiming(verify_compute_us=done_us - started_us, step_rows=rows, evidence_us=done_us - forwarded_us)
-        verified = self._stepper.apply_verdicts(findings, timing, started_us=started_us, now_us=done_us)
+        times = StepSpan(started_us, forwarded_us, self._now(), rows)
+        verified = self._stepper.apply_verdicts(findings, times)
         self._send(self._outbox.take_answers())
-        self._stepper.apply_rest(findings, timing, started_us=started_us, now_us=done_us)
-        self._stepper.settle(plan, done_us)
-        self._times.add(rows, context, step_us=timing.verify_compute_us)
-        self._recent.append(timing.verify_compute_us)
-        self._send([*self._outbox.take_events(), _step_report(plan, timing, verified=verified)])
+        self._stepper.apply_rest(findings, times)
+        self._stepper.settle(plan, times.done_us)
+        self._times.add(rows, context, step_us=times.compute_us)
+        self._recent.append(times.compute_us)
+        self._send([*self._outbox.take_events(), _step_report(plan, times, verified=verified)])
 
     def _hear_of_running(self) -> None:
         """Let Recall and Close reach sessions that are in the step that just ran; the rest waits its turn."""
@@ -190,12 +189,12 @@ class Engine:
             self._channel.send(batch)
 
 
-def _step_report(plan: Plan, timing: RoundTiming, *, verified: int) -> StepReport:
+def _step_report(plan: Plan, times: StepSpan, *, verified: int) -> StepReport:
     return StepReport(
-        rows=timing.step_rows,
+        rows=times.rows,
         prompt_rows=plan.prompt_rows,
         verified=verified,
         plain=len(plan.works) - verified,
-        step_us=timing.verify_compute_us,
-        evidence_us=timing.evidence_us,
+        step_us=times.compute_us,
+        evidence_us=times.evidence_us,
     )

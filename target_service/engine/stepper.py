@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from foreword.errors import EngineFailure, ForewordError
 from foreword.protocol.messages import RoundTiming
 from foreword.protocol.words import LossCode
 from foreword.runner.port import Logits, Runner
+from foreword.values import replace
 from target_service.core.session import lost
 from target_service.core.state import Phase
 from target_service.core.step import Stepped, Work, failed, stepped_plain, verified
@@ -28,6 +29,26 @@ class Finding:
     record: Record
     work: Work
     found: Stepped | ForewordError
+
+
+@dataclass(frozen=True, slots=True)
+class StepSpan:
+    """When the parts of a step were done, and how many rows it had."""
+
+    started_us: int
+    forwarded_us: int
+    done_us: int
+    rows: int
+
+    @property
+    def compute_us(self) -> int:
+        """The step, evidence included."""
+        return self.done_us - self.started_us
+
+    @property
+    def evidence_us(self) -> int:
+        """Laws and evidence."""
+        return self.done_us - self.forwarded_us
 
 
 class Stepper:
@@ -67,30 +88,30 @@ class Stepper:
         found = judge([(record.session, work, rows) for record, work, rows in live])
         return [Finding(record, work, one) for (record, work, _), one in zip(live, found, strict=True)]
 
-    def apply_verdicts(self, findings: Sequence[Finding], timing: RoundTiming, *, started_us: int, now_us: int) -> int:
+    def apply_verdicts(self, findings: Sequence[Finding], times: StepSpan) -> int:
         """Apply the verified blocks; return how many there were."""
         count = 0
         for finding in findings:
             record, found = finding.record, finding.found
             if isinstance(found, Stepped) and record.session.block is not None:
-                found = replace(found, timing=_timing(record, timing, started_us))
                 record.emitted.add(found.verdict.kept + 1)
-                self._sessions.apply(record, verified(record.session, finding.work, found), at_us=now_us)
+                outcome = verified(record.session, finding.work, found, timing=_timing(record, times))
+                self._sessions.apply(record, outcome, at_us=times.done_us)
                 count += 1
         return count
 
-    def apply_rest(self, findings: Sequence[Finding], timing: RoundTiming, *, started_us: int, now_us: int) -> None:
+    def apply_rest(self, findings: Sequence[Finding], times: StepSpan) -> None:
         """Apply what is left: plain tokens, and losses."""
         for finding in findings:
             record, found = finding.record, finding.found
             if record.session.phase is not Phase.RUN:
                 continue  # a verdict, applied already
             if isinstance(found, Stepped):
-                found = replace(found, timing=_timing(record, timing, started_us))
-                outcome = stepped_plain(record.session, finding.work, found.verdict.emitted, found)
+                timing = _timing(record, times)
+                outcome = stepped_plain(record.session, finding.work, found.verdict.emitted, found, timing=timing)
             else:
                 outcome = failed(record.session, LossCode.RUNNER, found.message)
-            self._sessions.apply(record, outcome, at_us=now_us)
+            self._sessions.apply(record, outcome, at_us=times.done_us)
 
     def settle(self, plan: Plan, now_us: int) -> None:
         """Free the sessions that were closed during the pass, and go on with the prompts that were read."""
@@ -117,5 +138,14 @@ class Stepper:
             self._sessions.apply(piece.record, outcome, at_us=now_us)
 
 
-def _timing(record: Record, timing: RoundTiming, started_us: int) -> RoundTiming:
-    return replace(timing, verify_queue_us=max(0, started_us - record.ready_us), block_lag_us=record.lag_us)
+def _timing(record: Record, times: StepSpan) -> RoundTiming:
+    block = record.session.block
+    return RoundTiming(
+        verify_queue_us=max(0, times.started_us - record.ready_us),
+        verify_compute_us=times.compute_us,
+        block_lag_us=record.lag_us,
+        draft_queue_us=block.draft_queue_us if block else None,
+        draft_compute_us=block.draft_compute_us if block else None,
+        step_rows=times.rows,
+        evidence_us=times.evidence_us,
+    )
