@@ -1,0 +1,100 @@
+"""Where a client calls: one channel for each address, the address that answered last first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from weakref import WeakSet
+
+import grpc
+import grpc.aio
+
+from foreword.errors import InvalidField
+from foreword.rpc.options import channel_options
+from foreword.rpc.tls import is_loopback
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How the server is checked and how the client shows who it is, by PEM files."""
+
+    authority: Path | None = None
+    """Who signs the server's certificate; None takes the roots that gRPC brings."""
+    certificate: Path | None = None
+    """The client's chain, for servers that require one."""
+    key: Path | None = None
+    server_name: str | None = None
+    """The name that the server's certificate is checked for, where it is not that of the address."""
+
+
+class Endpoints:
+    """The addresses of one deployment; channels are opened when they are first used, on the loop that uses them.
+
+    Raises InvalidField for no address, for a PEM file that cannot be read, and for plaintext off loopback unless
+    `insecure`.
+    """
+
+    def __init__(self, addresses: str | Sequence[str], *, tls: Tls | None, token: str | None, insecure: bool) -> None:
+        self._addresses = [addresses] if isinstance(addresses, str) else list(addresses)
+        if not self._addresses or not all(isinstance(a, str) and a for a in self._addresses):
+            raise InvalidField("address", addresses, "host:port, or a list of them")
+        self._credentials = None if tls is None else _credentials(tls)
+        self._server_name = None if tls is None else tls.server_name
+        for address in self._addresses:
+            if tls is None and not insecure and not is_loopback(address):
+                raise InvalidField("address", address, "tls=Tls(…) for a server off loopback, or insecure=True")
+        self.metadata: tuple[tuple[str, str], ...] = () if token is None else (("authorization", f"Bearer {token}"),)
+        """What goes with every call."""
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._calls: WeakSet[grpc.aio.Call] = WeakSet()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All addresses, the one that answered last first."""
+        return tuple(self._addresses)
+
+    def channel(self, address: str) -> grpc.aio.Channel:
+        """Return the channel to `address`."""
+        if address not in self._channels:
+            self._channels[address] = self._open(address)
+        return self._channels[address]
+
+    def prefer(self, address: str) -> None:
+        """Call `address` first from now on."""
+        self._addresses.sort(key=lambda known: known != address)
+
+    def track(self, call: grpc.aio.Call) -> None:
+        """Remember a call, to cancel it when the channels are closed: gRPC leaves some waiting for ever."""
+        self._calls.add(call)
+
+    async def close(self) -> None:
+        """Cancel the calls that run and close all channels."""
+        for call in list(self._calls):
+            call.cancel()
+        channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            await channel.close()
+
+    def _open(self, address: str) -> grpc.aio.Channel:
+        if self._credentials is None:
+            return grpc.aio.insecure_channel(address, options=channel_options())
+        override = [] if self._server_name is None else [("grpc.ssl_target_name_override", self._server_name)]
+        return grpc.aio.secure_channel(address, self._credentials, options=[*channel_options(), *override])
+
+
+def _credentials(tls: Tls) -> grpc.ChannelCredentials:
+    if (tls.certificate is None) != (tls.key is None):
+        raise InvalidField("tls", tls, "a certificate and its key, or neither")
+    return grpc.ssl_channel_credentials(
+        None if tls.authority is None else _read("tls.authority", tls.authority),
+        private_key=None if tls.key is None else _read("tls.key", tls.key),
+        certificate_chain=None if tls.certificate is None else _read("tls.certificate", tls.certificate),
+    )
+
+
+def _read(field: str, path: Path) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidField(field, str(path), f"a PEM file that can be read ({error.strerror})") from error

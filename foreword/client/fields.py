@@ -1,0 +1,117 @@
+"""Readers of keyword arguments: a value of the right type goes through, another is refused by name."""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, cast
+
+from foreword.errors import InvalidField
+from foreword.laws.parameters import Grammar
+from foreword.protocol.messages import Trace
+from foreword.protocol.words import Drafter, Rule
+
+Reader = Callable[[str, object], Any]
+"""Takes a field's name and the value given for it; raises InvalidField."""
+
+
+def _integer(name: str, value: object) -> int:
+    if not isinstance(value, bool):
+        try:
+            return operator.index(cast(Any, value))  # also numpy's integers
+        except TypeError:
+            pass
+    raise InvalidField(name, value, "a whole number")
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        return float(value)
+    raise InvalidField(name, value, "a number")
+
+
+def _flag(name: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise InvalidField(name, value, "True or False")
+
+
+def read_text(name: str, value: object) -> str:
+    """Return a text; raises InvalidField for anything else."""
+    if isinstance(value, str):
+        return value
+    raise InvalidField(name, value, "a text")
+
+
+def _bytes(name: str, value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    raise InvalidField(name, value, "bytes")
+
+
+def read_ids(name: str, value: object) -> tuple[int, ...]:
+    """Return token ids, also those of numpy arrays; raises InvalidField for anything else."""
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+        return tuple(_integer(name, item) for item in value)
+    raise InvalidField(name, value, "a list of token ids")
+
+
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, Iterable) and not isinstance(value, bytes | Mapping):
+        return tuple(read_text(name, item) for item in value)
+    raise InvalidField(name, value, "a text or a list of texts")
+
+
+def _bias(name: str, value: object) -> tuple[tuple[int, float], ...]:
+    if isinstance(value, Mapping):
+        return tuple((_integer(name, token), _number(name, bias)) for token, bias in value.items())
+    raise InvalidField(name, value, "a mapping from token ids to numbers")
+
+
+def _optional(read: Reader) -> Reader:
+    return lambda name, value: None if value is None else read(name, value)
+
+
+def _member(kind: type[Rule] | type[Drafter]) -> Reader:
+    def read(name: str, value: object) -> object:
+        if isinstance(value, kind):
+            return value
+        known = [member.name.lower() for member in kind]
+        if isinstance(value, str) and value.lower() in known:
+            return kind[value.upper()]
+        raise InvalidField(name, value, f"one of {', '.join(known)}, or None to leave it to the server")
+
+    return _optional(read)
+
+
+def _instance(kind: type, wanted: str) -> Reader:
+    def read(name: str, value: object) -> object:
+        if isinstance(value, kind):
+            return value
+        raise InvalidField(name, value, wanted)
+
+    return _optional(read)
+
+
+READERS: Final[Mapping[str, Reader]] = {
+    **dict.fromkeys(("request_id", "model", "draft"), read_text),
+    **dict.fromkeys(("temperature", "repetition_penalty", "presence_penalty", "frequency_penalty"), _number),
+    **dict.fromkeys(("top_p", "min_p"), _optional(_number)),
+    **dict.fromkeys(
+        ("top_k", "max_tokens", "seed", "top_logprobs", "gamma", "gamma_min", "gamma_max"), _optional(_integer)
+    ),
+    **dict.fromkeys(("min_tokens", "n"), _integer),
+    **dict.fromkeys(("include_stop", "ignore_eos", "echo", "one_token_per_event", "skip_special_tokens"), _flag),
+    **dict.fromkeys(("banned_ids", "stop_ids", "resume"), read_ids),
+    "logit_bias": _bias,
+    "stop": _texts,
+    "rule": _member(Rule),
+    "drafter": _member(Drafter),
+    "grammar": _instance(Grammar, "a Grammar"),
+    "trace": _instance(Trace, "a Trace"),
+    "cache_salt": _bytes,
+}
+"""How each keyword argument is read, by name."""
