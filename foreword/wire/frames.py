@@ -83,7 +83,7 @@ class TargetAttachClient(FrameCodec[TargetCommand, Attributed[TargetEvent]]):
         self._limits = limits
 
     def encode(self, message: TargetCommand) -> Encoded:
-        return Encoded(message.sid, _entries(lambda: target.command_messages(message, self._limits)))
+        return Encoded(message.sid, _entries(target.command_messages, message, self._limits))
 
     def decode(self, data: bytes) -> Frame[Attributed[TargetEvent]]:
         m = _parse(target_pb2.TargetServiceAttachResponse, data)
@@ -99,7 +99,7 @@ class TargetAttachServer(FrameCodec[TargetEvent, Attributed[TargetCommand]]):
         self._prompts: Reassembler[TargetOpen] = Reassembler(limits)
 
     def encode(self, message: TargetEvent) -> Encoded:
-        return Encoded(getattr(message, "sid", None), _entries(lambda: [events.event_message(message, self._limits)]))
+        return Encoded(getattr(message, "sid", None), _entry(events.event_message, message, self._limits))
 
     def decode(self, data: bytes) -> Frame[Attributed[TargetCommand]]:
         m = _parse(target_pb2.TargetServiceAttachRequest, data)
@@ -115,7 +115,7 @@ class DraftAttachClient(FrameCodec[DraftCommand, Attributed[DraftEvent]]):
         self._limits = limits
 
     def encode(self, message: DraftCommand) -> Encoded:
-        return Encoded(message.sid, _entries(lambda: draft.command_messages(message, self._limits)))
+        return Encoded(message.sid, _entries(draft.command_messages, message, self._limits))
 
     def decode(self, data: bytes) -> Frame[Attributed[DraftEvent]]:
         m = _parse(draft_pb2.DraftServiceAttachResponse, data)
@@ -131,7 +131,7 @@ class DraftAttachServer(FrameCodec[DraftEvent, Attributed[DraftCommand]]):
         self._prompts: Reassembler[DraftOpen] = Reassembler(limits)
 
     def encode(self, message: DraftEvent) -> Encoded:
-        return Encoded(getattr(message, "sid", None), _entries(lambda: [draft.event_message(message, self._limits)]))
+        return Encoded(getattr(message, "sid", None), _entry(draft.event_message, message, self._limits))
 
     def decode(self, data: bytes) -> Frame[Attributed[DraftCommand]]:
         m = _parse(draft_pb2.DraftServiceAttachRequest, data)
@@ -148,7 +148,7 @@ class PushBlocksClient(FrameCodec[Block, "tuple[bytes | None, Receipt | VerdictN
         self._handles = HandleEncoder(limits.handles)
 
     def encode(self, message: Block) -> Encoded:
-        return Encoded(None, _entries(lambda: [blocks.block_message(message, self._handles)]))
+        return Encoded(None, _entry(blocks.block_message, message, self._handles))
 
     def decode(self, data: bytes) -> Frame[tuple[bytes | None, Receipt | VerdictNotice | ForewordError]]:
         m = _parse(target_pb2.TargetServicePushBlocksResponse, data)
@@ -167,9 +167,8 @@ class PushBlocksServer(FrameCodec["Receipt | VerdictNotice | blocks.BadBlock", "
 
     def encode(self, message: Receipt | VerdictNotice | blocks.BadBlock) -> Encoded:
         if isinstance(message, VerdictNotice):
-            m: Message = blocks.verdict_message(message, self._handles)
-            return Encoded(None, (wrap(VERDICT_FIELD, m.SerializeToString()),))
-        return Encoded(None, _entries(lambda: [blocks.receipt_message(message, self._handles, self._limits)]))
+            return Encoded(None, _entry(blocks.verdict_message, message, self._handles, field=VERDICT_FIELD))
+        return Encoded(None, _entry(blocks.receipt_message, message, self._handles, self._limits))
 
     def decode(self, data: bytes) -> Frame[Block | blocks.BadBlock]:
         m = _parse(target_pb2.TargetServicePushBlocksRequest, data)
@@ -201,10 +200,17 @@ def wrap(field: int, payload: bytes) -> bytes:
     return bytes(head) + payload
 
 
-def _entries(messages: Callable[[], Sequence[Message]]) -> tuple[bytes, ...]:
+def _entries(messages: Callable[[Out, Limits], Sequence[Message]], value: Out, limits: Limits) -> tuple[bytes, ...]:
     try:
-        return tuple(wrap(ENTRY_FIELD, m.SerializeToString()) for m in messages())
+        return tuple([wrap(ENTRY_FIELD, m.SerializeToString()) for m in messages(value, limits)])
     except ValueError as error:  # protobuf's word for a number that does not fit its field
+        raise InvalidField("message", str(error), "numbers that fit their fields") from error
+
+
+def _entry(message: Callable[..., Message], *arguments: object, field: int = ENTRY_FIELD) -> tuple[bytes]:
+    try:
+        return (wrap(field, message(*arguments).SerializeToString()),)
+    except ValueError as error:
         raise InvalidField("message", str(error), "numbers that fit their fields") from error
 
 
