@@ -38,6 +38,8 @@ class Bounds:
     """Largest number of tokens, prompt and output together."""
     gamma_max: int
     drafter: Drafter
+    stop_threshold: float = 0.0
+    """A block ends when its estimated survival falls under this, whatever orders say; 0 never does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Writing:
     ids: Tokens = ()
     laws: tuple[SparseCounts, ...] | None = ()
     """One law for each candidate; None when all were one-hot."""
+    survival: float = 1.0
+    """Estimated probability that all candidates so far are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +85,34 @@ class Session:
     @property
     def context(self) -> Tokens:
         """All tokens that stand before the next candidate."""
-        return self.sequence.tokens + self.assumed + (self.writing.ids if self.writing else ())
+        return self.sequence.tokens + self._ahead
+
+    @property
+    def length(self) -> int:
+        """Length of the context."""
+        return len(self.sequence.tokens) + len(self._ahead)
+
+    def context_from(self, start: int) -> Tokens:
+        """Return the context from index `start` on, without copying what stands before it."""
+        committed = self.sequence.tokens
+        if start >= len(committed):
+            return self._ahead[start - len(committed) :]
+        return committed[start:] + self._ahead
+
+    @property
+    def _ahead(self) -> Tokens:
+        return self.assumed + self.writing.ids if self.writing else self.assumed
 
     @property
     def gamma(self) -> int:
         """The largest block that the newest order allows here."""
         return min(self.order.gamma, self.gamma_max, self.bounds.gamma_max) if self.order else 0
+
+    @property
+    def stop_threshold(self) -> float:
+        """Estimated survival under which a block ends; 0 never does."""
+        ordered = self.order.stop_threshold if self.order else 0.0
+        return max(ordered, self.bounds.stop_threshold)
 
 
 # What a transition asks its surroundings to do, in order.

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from draft_service.core.state import Outcome, Phase, Push, Session, Tell, Writing
-from foreword.protocol.messages import Block, BlockLaw, Follow, OneHot, SparseCounts, Tokens
+from draft_service.core.state import Outcome, Phase, Push, Session, Writing
+from foreword.protocol.messages import Block, BlockLaw, OneHot, SparseCounts, Tokens
 from foreword.protocol.words import Rule
-
-FOLLOW_EVERY = 8
-"""Tokens compared before a Follow goes out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +34,8 @@ class Drawn:
     laws: tuple[SparseCounts, ...] | None
     stop: bool = False
     """Whether the block should go now; what was drawn goes with it."""
+    confidence: float = 1.0
+    """Estimated probability that these candidates are kept when those before them were."""
 
 
 def start(session: Session, writing: Writing) -> Outcome:
@@ -51,7 +50,7 @@ def draw(session: Session) -> Draw:
     return Draw(
         sid=session.sid,
         cached=session.cached,
-        rows=session.context[session.cached :],
+        rows=session.context_from(session.cached),
         position=writing.base + len(writing.ids),
         round=writing.round,
         digest=writing.digest,
@@ -62,7 +61,7 @@ def draw(session: Session) -> Draw:
 
 def _room(session: Session, writing: Writing) -> int:
     """Return how many candidates still fit: γ of the order, and the context with the emitted token after them."""
-    context_left = session.bounds.longest_length - len(session.context) - 1
+    context_left = session.bounds.longest_length - session.length - 1
     return max(0, min(session.gamma - len(writing.ids), context_left))
 
 
@@ -70,15 +69,27 @@ def drawn(session: Session, work: Draw, result: Drawn) -> Outcome:
     """A drafting step is done: add what was drawn, and send the block if it is complete."""
     writing = session.writing
     assert writing is not None
-    cached = work.cached + len(work.rows)
-    one_hot = result.laws is None or (writing.laws is None and writing.ids)
-    laws = None if one_hot else (writing.laws or ()) + (result.laws or ())
-    writing = replace(writing, ids=writing.ids + result.ids, laws=laws)
-    session = replace(session, writing=writing, cached=cached)
+    writing = replace(
+        writing,
+        ids=writing.ids + result.ids,
+        laws=_laws(writing, result),
+        survival=writing.survival * result.confidence,
+    )
+    session = replace(session, writing=writing, cached=work.cached + len(work.rows))
     ended = any(token in session.law.stop_ids for token in result.ids)
-    if result.stop or ended or not result.ids:
+    if result.stop or ended or not result.ids or writing.survival < session.stop_threshold:
         return send(session)
     return finished(session)
+
+
+def _laws(writing: Writing, result: Drawn) -> tuple[SparseCounts, ...] | None:
+    """Return the laws of the longer block; a block whose laws were partly left out would lie about the others."""
+    if not result.ids:
+        return writing.laws
+    if not writing.ids:
+        return result.laws
+    assert (writing.laws is None) == (result.laws is None), "a drafter gives laws for all candidates of a block or none"
+    return None if writing.laws is None or result.laws is None else writing.laws + result.laws
 
 
 def finished(session: Session) -> Outcome:
@@ -111,14 +122,3 @@ def to_block(session: Session) -> Block:
         drafter=session.bounds.drafter,
         law=law,
     )
-
-
-def followable(session: Session) -> bool:
-    """Whether committed tokens came under an order with γ = 0 that the drafter has not compared yet."""
-    return session.phase is Phase.IDLE and session.unfollowed >= FOLLOW_EVERY
-
-
-def followed(session: Session, agreed: int) -> Outcome:
-    """The drafter compared its guesses with the tokens that came: tell the orchestrator."""
-    told = Follow(session.sid, session.sequence.base, session.unfollowed, agreed)
-    return replace(session, unfollowed=0, cached=len(session.sequence.tokens) - 1), (Tell(told),)

@@ -1,0 +1,1 @@
+"""Drafters behind one port: a causal LM, prompt lookup, and synthetic models."""

@@ -1,0 +1,88 @@
+"""The port that drafters sit behind: batched drafting, reading ahead, and comparing guesses with what came.
+
+A drafter holds slots, one a session. It keeps no state of a session beside its cache: what to draw, and after which
+tokens, is in every job. Rollback is the `cached` of a job: what the slot holds beyond it is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from draft_service.core.reading import Compare, Read
+from draft_service.core.state import Session
+from draft_service.core.writing import Draw, Drawn
+from foreword.errors import ForewordError
+from foreword.protocol.messages import ModelInfo
+from foreword.protocol.words import Drafter as Kind
+
+
+@dataclass(frozen=True, slots=True)
+class DrawJob:
+    """Draw for one session."""
+
+    slot: int
+    session: Session
+    draw: Draw
+
+
+@dataclass(frozen=True, slots=True)
+class ReadJob:
+    """Take tokens into one slot's cache."""
+
+    slot: int
+    read: Read
+
+
+@dataclass(frozen=True, slots=True)
+class CompareJob:
+    """Guess tokens that came, for one session."""
+
+    slot: int
+    session: Session
+    compare: Compare
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a drafter is and can do."""
+
+    kind: Kind
+    longest_context: int
+    """Most tokens of one session."""
+    vocabulary_size: int | None
+    """Ids that it can read are below it; None for a drafter that takes any."""
+    model: ModelInfo | None
+    """None for a drafter without a model."""
+
+
+class Drafter(Protocol):
+    """Writes candidates for many sessions.
+
+    One thread uses a drafter. `step` and `compare` raise EngineFailure when a pass fails for all of its jobs; what
+    concerns one session alone comes back in its place.
+    """
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it is and can do; constant."""
+
+    @property
+    def resident_tokens(self) -> int:
+        """Tokens cached over all slots."""
+
+    def open(self, slot: int) -> None:
+        """Start an empty slot under a number that is not in use."""
+
+    def close(self, slot: int) -> None:
+        """Free a slot; its number may be used again."""
+
+    def step(self, draws: Sequence[DrawJob], reads: Sequence[ReadJob]) -> list[Drawn | ForewordError]:
+        """Draw for all `draws` and read all `reads` in one pass; return one result a draw, in order.
+
+        A model gives one candidate a step, lookup a whole block. No slot is in two jobs.
+        """
+
+    def compare(self, jobs: Sequence[CompareJob]) -> list[int | ForewordError]:
+        """Return for each job how many of its wanted tokens were guessed, each after those that really came before."""

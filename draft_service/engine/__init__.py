@@ -1,0 +1,1 @@
+"""The engine process: it owns the drafter and every session's state."""

@@ -1,0 +1,56 @@
+"""Whether an Open is taken; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from draft_service.drafters.port import Abilities
+from foreword.errors import InvalidField
+from foreword.protocol.messages import DraftOpen, Refused
+from foreword.protocol.words import RefusalCode
+
+RETRY_MS = 1000
+"""When to ask again after a refusal for want of room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much an engine takes."""
+
+    sessions: int = 256
+    tokens: int | None = None
+    """Most committed tokens of all sessions, and of their caches; None for no bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """How much of it is in use."""
+
+    sessions: int
+    tokens: int
+
+
+def refusal(message: DraftOpen, abilities: Abilities, *, room: Room, taken: Taken, draining: bool) -> Refused | None:
+    """Return why the session cannot be opened; None if it can."""
+    if draining:
+        return Refused(message.sid, RefusalCode.DRAINING, "this draft is shutting down")
+    if message.vocabulary_map_digest:
+        text = f"vocabulary_map_digest: got {message.vocabulary_map_digest!r}, wanted none: this draft maps no ids"
+        return Refused(message.sid, RefusalCode.MISMATCH, text)
+    length, longest = len(message.tokens), abilities.longest_context
+    if room.tokens is not None:
+        longest = min(longest, room.tokens)
+    if length + 1 > longest:
+        text = f"tokens: got {length}, wanted fewer than {longest}, the longest context here"
+        return Refused(message.sid, RefusalCode.TOO_LONG, text)
+    try:
+        message.law.validate(abilities.vocabulary_size)
+    except InvalidField as error:
+        return Refused(message.sid, RefusalCode.BAD, error.message)
+    if taken.sessions >= room.sessions:
+        text = f"sessions: {taken.sessions} are open, wanted fewer than {room.sessions}"
+        return Refused(message.sid, RefusalCode.FULL, text, RETRY_MS)
+    if room.tokens is not None and taken.tokens + length > room.tokens:
+        text = f"tokens: {taken.tokens} are open and {length} more came, wanted at most {room.tokens}"
+        return Refused(message.sid, RefusalCode.FULL, text, RETRY_MS)
+    return None

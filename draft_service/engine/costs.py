@@ -1,0 +1,67 @@
+"""What a drafting step costs, measured at start-up; it warms the drafter up as well."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from statistics import median
+
+from draft_service.core.reading import Read
+from draft_service.core.session import advanced, opened, prefilled
+from draft_service.core.state import Bounds, Session
+from draft_service.core.writing import draw
+from draft_service.drafters.port import Drafter, DrawJob, ReadJob
+from foreword.laws.parameters import LawParameters
+from foreword.protocol.messages import Advance, CostPoint, DraftKeys, DraftOpen, TargetAddress
+from foreword.protocol.words import Rule
+
+SESSIONS = (1, 2, 4, 8)
+CONTEXT = 32
+"""Tokens of the sessions that are measured."""
+REPEATS = 3
+
+
+def measure_costs(drafter: Drafter) -> tuple[CostPoint, ...]:
+    """Return the median step time for some numbers of sessions; the drafter is empty before and after."""
+    context = min(CONTEXT, drafter.abilities.longest_context - 2)
+    if context < 2:
+        return ()
+    slots = range(max(SESSIONS))
+    sessions = [_session(sid, context, drafter) for sid in slots]
+    for slot in slots:
+        drafter.open(slot)
+    tokens = sessions[0].sequence.tokens[:-1]
+    drafter.step([], [ReadJob(slot, Read(0, tokens)) for slot in slots])
+    points = []
+    for count in SESSIONS:
+        jobs = [DrawJob(slot, sessions[slot], draw(sessions[slot])) for slot in range(count)]
+        times = [_timed(drafter, jobs) for _ in range(REPEATS)]
+        points.append(CostPoint(rows=count, context=context, step_us=int(median(times)) // 1000))
+    for slot in slots:
+        drafter.close(slot)
+    return tuple(points)
+
+
+def _timed(drafter: Drafter, jobs: list[DrawJob]) -> int:
+    began_ns = time.monotonic_ns()
+    drafter.step(jobs, [])
+    return time.monotonic_ns() - began_ns
+
+
+def _session(sid: int, context: int, drafter: Drafter) -> Session:
+    """Return a session that drafts greedily after `context` tokens, all but the last of which are cached."""
+    abilities = drafter.abilities
+    message = DraftOpen(
+        sid=sid,
+        tokens=(0,) * context,
+        prompt_len=context,
+        law=LawParameters(temperature=0.0),
+        keys=DraftKeys(bytes(16)),
+        target=TargetAddress("", "", bytes(16)),
+        gamma_max=1,
+    )
+    session = replace(opened(message, Bounds(abilities.longest_context, 1, abilities.kind)), cached=context - 1)
+    session, _ = prefilled(session)
+    order = Advance(sid, round=1, base=0, tokens=(), digest=session.sequence.digest, rule=Rule.MATCH, gamma=1)
+    session, _ = advanced(session, order)
+    return session

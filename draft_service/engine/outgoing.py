@@ -1,0 +1,57 @@
+"""What an engine has to say: collected over a step, then handed over as one batch."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from draft_service.engine_messages import Blocks, Bound, Events, FromEngine, Gauges, Released, Tallies
+from foreword.protocol.messages import Block, DraftEvent, TargetAddress
+
+
+class Outgoing:
+    """Messages by receiver; blocks leave before anything that can wait."""
+
+    def __init__(self) -> None:
+        self._bound: list[Bound] = []
+        self._blocks: defaultdict[str, list[Block]] = defaultdict(list)
+        self._events: defaultdict[int, list[DraftEvent]] = defaultdict(list)
+        self._released: list[Released] = []
+        self._counts: Counter[str] = Counter()
+        self._gauges: list[Gauges] = []
+
+    def bind(self, stream: int, target: TargetAddress) -> None:
+        """Say that a ticket came into use."""
+        self._bound.append(Bound(stream, target))
+
+    def release(self, ticket: bytes) -> None:
+        """Say that a ticket is no longer in use."""
+        self._released.append(Released(ticket))
+
+    def push(self, target: str, block: Block) -> None:
+        """Send a block to a target."""
+        self._blocks[target].append(block)
+
+    def tell(self, stream: int, event: DraftEvent) -> None:
+        """Send an event to an orchestrator."""
+        self._events[stream].append(event)
+
+    def count(self, name: str) -> None:
+        """Count something."""
+        self._counts[name] += 1
+
+    def gauge(self, gauges: Gauges) -> None:
+        """Report how busy the engine is, and what was counted meanwhile."""
+        self._gauges.append(gauges)
+
+    def take(self) -> list[FromEngine]:
+        """Return everything that was collected; counts wait for the next gauges."""
+        batch: list[FromEngine] = [*self._bound]
+        batch += [Blocks(target, tuple(blocks)) for target, blocks in self._blocks.items()]
+        batch += [Events(stream, tuple(events)) for stream, events in self._events.items()]
+        batch += self._released
+        if self._gauges:
+            batch += [Tallies(tuple(self._counts.items())), *self._gauges]
+            self._counts.clear()
+        for pile in (self._bound, self._blocks, self._events, self._released, self._gauges):
+            pile.clear()
+        return batch

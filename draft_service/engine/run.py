@@ -1,0 +1,61 @@
+"""Entry of the engine process: receives, drafts, sends, and sleeps until a message or a deadline comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from draft_service.drafters.build import DrafterConfig, build_drafter
+from draft_service.engine.costs import measure_costs
+from draft_service.engine.engine import Engine, Policy
+from draft_service.engine_messages import FromEngine, Ready, ToEngine
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """All that an engine process needs to know."""
+
+    drafter: DrafterConfig
+    policy: Policy
+
+
+class Channel(Protocol):
+    """The engine's side of its process; see `foreword.engine.channel.EngineChannel`."""
+
+    def ready(self, info: object = None) -> None:
+        """Tell the service that the engine has started."""
+
+    def receive(self, timeout_s: float | None = None) -> list[list[ToEngine]]:
+        """Return what is there, after waiting up to `timeout_s` for the first."""
+
+    def send(self, batch: list[FromEngine]) -> None:
+        """Send a batch."""
+
+
+def run(channel: Channel, config: EngineConfig) -> None:
+    """Build the drafter, warm it up, and serve until the service wants the end."""
+    drafter = build_drafter(config.drafter)
+    costs = measure_costs(drafter)
+    engine = Engine(drafter, config.policy, time.monotonic_ns)
+    channel.ready(Ready(drafter.abilities, costs))
+    while True:
+        turn(engine, channel, time.monotonic_ns)
+
+
+def turn(engine: Engine, channel: Channel, now_ns: Callable[[], int]) -> None:
+    """Wait for something to do, take all that came, and do one step."""
+    wait_ns = engine.next_ns() - now_ns()
+    for batch in channel.receive(max(0, wait_ns) / 1e9):
+        for message in batch:
+            engine.take(message)
+    _send(engine, channel)  # answers do not wait for a step
+    engine.work()
+    _send(engine, channel)
+
+
+def _send(engine: Engine, channel: Channel) -> None:
+    batch = engine.outgoing.take()
+    if batch:
+        channel.send(batch)

@@ -1,0 +1,113 @@
+"""The sessions of an engine, and the ways to find them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from draft_service.core.reading import followable, unread
+from draft_service.core.state import Phase, Session
+from foreword.protocol.messages import TargetAddress
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One session and what the engine remembers beside its state; times are ns of the monotonic clock."""
+
+    slot: int
+    stream: int
+    session: Session
+    cause_ns: int
+    """When the order or verdict arrived that the current block answers."""
+    touched_ns: int
+    """When a message about the session came last."""
+    began_ns: int | None = None
+    """When drafting of the current block began; None before."""
+    took_us: tuple[int, int] | None = None
+    """Draft queue and draft compute of the current block, once it went out."""
+    due_ns: int | None = None
+    """When the current block must go; None is when it is complete."""
+    offered: int = 0
+    """How often the target did not know the ticket of the current block."""
+    followable_ns: int | None = None
+    """Since when there is something to follow."""
+    bound: TargetAddress | None = None
+    """The target that the table has it filed under."""
+    committed: int = 0
+    """Committed tokens that the table counts for it."""
+
+    def restart(self, cause_ns: int) -> None:
+        """Begin the account of another block."""
+        self.cause_ns = cause_ns
+        self.began_ns = self.took_us = self.due_ns = None
+        self.offered = 0
+
+
+class Table:
+    """Entries by stream and sid, by ticket, and by what they wait for; `settle` follows every change of a session."""
+
+    def __init__(self, chunk: int) -> None:
+        self._chunk = chunk
+        self._entries: dict[tuple[int, int], Entry] = {}
+        self._tickets: dict[bytes, Entry] = {}
+        self._next_slot = 0
+        self.committed = 0
+        """Committed tokens of all sessions."""
+        self.drafting: dict[int, Entry] = {}
+        """Sessions whose next candidate can be drawn, by slot."""
+        self.reading: dict[int, Entry] = {}
+        """Sessions with more to read than a drafting step takes beside the draw, oldest first."""
+        self.following: dict[int, Entry] = {}
+        """Sessions with tokens to compare guesses with."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(list(self._entries.values()))
+
+    def add(self, stream: int, session: Session, now_ns: int) -> Entry:
+        """Add a session under a slot of its own."""
+        entry = Entry(self._next_slot, stream, session, cause_ns=now_ns, touched_ns=now_ns)
+        self._next_slot += 1
+        self._entries[stream, session.sid] = entry
+        return entry
+
+    def get(self, stream: int, sid: int) -> Entry | None:
+        """Return the session that a stream calls `sid`."""
+        return self._entries.get((stream, sid))
+
+    def by_ticket(self, ticket: bytes) -> Entry | None:
+        """Return the session that uses a ticket now."""
+        return self._tickets.get(ticket)
+
+    def settle(self, entry: Entry, now_ns: int) -> None:
+        """File an entry by its state; one that is gone leaves the table."""
+        session = entry.session
+        gone = session.phase is Phase.GONE
+        behind = unread(session) >= self._chunk
+        _file(self.reading, entry, session.phase is Phase.PREFILL or (session.phase is Phase.DRAFT and behind))
+        _file(self.drafting, entry, session.phase is Phase.DRAFT and not behind)
+        follow = followable(session)
+        _file(self.following, entry, follow)
+        entry.followable_ns = (entry.followable_ns or now_ns) if follow else None
+        committed = 0 if gone else len(session.sequence.tokens)
+        self.committed += committed - entry.committed
+        entry.committed = committed
+        if gone:
+            self._entries.pop((entry.stream, session.sid), None)
+
+    def bind(self, entry: Entry, target: TargetAddress | None) -> None:
+        """File an entry under the ticket that it uses from now on; None for none."""
+        if entry.bound is not None and self._tickets.get(entry.bound.ticket) is entry:
+            del self._tickets[entry.bound.ticket]
+        entry.bound = target
+        if target is not None:
+            self._tickets[target.ticket] = entry
+
+
+def _file(shelf: dict[int, Entry], entry: Entry, belongs: bool, /) -> None:
+    if belongs:
+        shelf.setdefault(entry.slot, entry)
+    else:
+        shelf.pop(entry.slot, None)

@@ -1,0 +1,87 @@
+"""Keeps an engine process running: starts it, notices its death, starts another with a growing wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from draft_service.engine.run import EngineConfig
+from draft_service.engine_messages import FromEngine, Ready, ToEngine
+from foreword.engine.process import EngineOptions, EngineProcess
+from foreword.errors import ForewordError
+
+FIRST_WAIT_S = 0.5
+LONGEST_WAIT_S = 30.0
+
+_ENTRY = "draft_service.engine.run:run"
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class EngineHost:
+    """One engine process at a time; what is sent while there is none goes nowhere."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        options: EngineOptions,
+        *,
+        on_batch: Callable[[list[FromEngine]], None],
+        on_lost: Callable[[ForewordError], None],
+        on_back: Callable[[], Any],
+    ) -> None:
+        self._config = config
+        self._options = options
+        self._on_batch = on_batch
+        self._on_lost = on_lost
+        self._on_back = on_back
+        self._process: EngineProcess | None = None
+        self._restart: asyncio.Task[None] | None = None
+        self._stopping = False
+        self.ready: Ready | None = None
+        """What the newest engine said of itself; None before the first was ready."""
+
+    async def start(self) -> None:
+        """Start the first engine; raises what it could not start with."""
+        self._process = await EngineProcess.start(
+            _ENTRY, self._config, options=self._options, on_batch=self._on_batch, on_exit=self._exited
+        )
+        self.ready = self._process.info
+        _log.info("engine ready", pid=self._process.pid)
+
+    def send(self, message: ToEngine) -> None:
+        """Hand a message to the engine."""
+        if self._process is not None:
+            self._process.send([message])
+
+    async def stop(self) -> None:
+        """Stop the engine, for good."""
+        self._stopping = True
+        if self._restart is not None:
+            self._restart.cancel()
+            await asyncio.gather(self._restart, return_exceptions=True)
+        if self._process is not None:
+            await self._process.stop()
+
+    def _exited(self, error: ForewordError | None) -> None:
+        self._process = None
+        if self._stopping or error is None:
+            return
+        _log.error("engine lost", reason=error.message)
+        self._on_lost(error)
+        self._restart = asyncio.get_running_loop().create_task(self._start_again())
+
+    async def _start_again(self) -> None:
+        wait_s = FIRST_WAIT_S
+        while True:
+            await asyncio.sleep(wait_s)
+            try:
+                await self.start()
+            except ForewordError as error:
+                wait_s = min(LONGEST_WAIT_S, 2 * wait_s)
+                _log.error("engine cannot start", reason=error.message, retry_s=wait_s)
+                continue
+            await self._on_back()
+            return

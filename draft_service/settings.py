@@ -1,0 +1,100 @@
+"""Settings of the draft service."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+
+from pydantic_settings import SettingsConfigDict
+
+from draft_service.drafters.build import DrafterConfig
+from draft_service.drafters.choosing import MatchDraw, Style
+from draft_service.drafters.lookup import LookupStyle
+from draft_service.engine.admission import Room
+from draft_service.engine.engine import Policy
+from draft_service.engine.run import EngineConfig
+from foreword.laws.counts import MAX_BITS
+from foreword.protocol.words import Drafter
+from foreword.settings.base import ServerSettings
+from foreword.settings.fields import setting
+
+
+class DrafterChoice(Enum):
+    """What drafts."""
+
+    MODEL = "model"
+    LOOKUP = "lookup"
+    SYNTHETIC = "synthetic"
+
+
+class Dtype(Enum):
+    """Arithmetic of a model's forward passes."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
+class DraftSettings(ServerSettings):
+    """All settings of `foreword serve draft`."""
+
+    model_config = SettingsConfigDict(env_prefix="FOREWORD_DRAFT_")
+
+    drafter: DrafterChoice = setting(DrafterChoice.LOOKUP, "What drafts: a causal LM, prompt lookup, or a test model.")
+    model: str = setting(
+        "embedded#layers=4",
+        "Model of the drafter: a folder, a hub id, embedded, with #layers=K for its first K layers; or synthetic:….",
+        wanted="a model source",
+    )
+    name: str = setting("", "What requests call this draft; empty takes the model's name.", wanted="a name")
+    dtype: Dtype = setting(Dtype.FLOAT32, "Arithmetic of the model's forward passes.")
+    cache: Path | None = setting(None, "Folder of fetched models; none is the user's cache folder.")
+    gamma_max: int = setting(16, "Longest block that is drafted.", unit="tokens", least=1, most=256)
+    match_draw: MatchDraw = setting(
+        MatchDraw.COUPLED,
+        "How candidates are drawn under the rule match: with the target's noise, the draft's own, or the likeliest.",
+    )
+    temperature_scale: float = setting(
+        1.0, "Factor of the request's temperature in the draft's law; the text's law does not depend on it.", over=0
+    )
+    support_mass: float = setting(
+        0.995, "Probability mass that a law on the wire covers.", unit="share", over=0, most=1
+    )
+    support_max: int = setting(128, "Most tokens of a law on the wire.", unit="tokens", least=1, most=4096)
+    total_bits: int = setting(
+        12, "Base-2 logarithm of the sum of a law's integer counts.", unit="bits", least=1, most=MAX_BITS
+    )
+    stop_threshold: float = setting(
+        0.0, "Estimated survival under which a block ends, whatever is ordered; 0 never does.", least=0, most=1
+    )
+    lookup_min: int = setting(2, "Shortest n-gram that lookup searches for.", unit="tokens", least=1, most=64)
+    lookup_max: int = setting(4, "Longest n-gram that lookup searches for.", unit="tokens", least=1, most=64)
+    max_sessions: int = setting(256, "Most sessions at a time.", unit="sessions", least=1)
+    max_tokens: int = setting(
+        65536,
+        "Most tokens of all sessions together; caches of resting ones are dropped beyond.",
+        unit="tokens",
+        least=16,
+    )
+    prefill_chunk: int = setting(256, "Most tokens that one step reads ahead.", unit="tokens", least=1)
+
+    def engine_config(self) -> EngineConfig:
+        """Return what the engine process needs; raises InvalidField for values that do not fit together."""
+        drafter = DrafterConfig(
+            kind=Drafter[self.drafter.name],
+            model=self.model,
+            name=self.name,
+            dtype=self.dtype.value,
+            threads=self.threads,
+            cache=self.cache,
+            style=Style(
+                match_draw=self.match_draw,
+                temperature_scale=self.temperature_scale,
+                support_mass=self.support_mass,
+                support_max=min(self.support_max, 1 << self.total_bits),
+                total_bits=self.total_bits,
+            ),
+            lookup=LookupStyle(self.lookup_min, self.lookup_max).validate(),
+        )
+        room = Room(self.max_sessions, self.max_tokens)
+        return EngineConfig(drafter, Policy(self.gamma_max, self.stop_threshold, chunk=self.prefill_chunk, room=room))
