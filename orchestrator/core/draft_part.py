@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from foreword.protocol.messages import (
     BlockOrder,
     DraftClose,
@@ -16,6 +14,7 @@ from foreword.protocol.messages import (
     TargetTicket,
 )
 from foreword.protocol.words import ResultKind
+from foreword.values import replace
 from orchestrator.core.rounds import end_lease, recall
 from orchestrator.core.state import (
     Action,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from foreword.protocol.messages import (
     Advance,
     BlockOrder,
@@ -14,6 +12,7 @@ from foreword.protocol.messages import (
     TargetClose,
 )
 from foreword.protocol.words import FinishReason
+from foreword.values import replace
 from orchestrator.core.state import (
     Action,
     DraftPhase,

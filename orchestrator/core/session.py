@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from foreword.acceptance import Evidence, decide
 from foreword.errors import ProtocolFault
 from foreword.protocol.messages import BlockOrder, Result, TargetAddress, TargetClose, TargetOpen, TargetOpened, Tokens
 from foreword.protocol.words import FinishReason, ResultKind, Rule
+from foreword.values import replace
 from orchestrator.core.draft_part import after_round
 from orchestrator.core.rounds import (
     advance_draft,

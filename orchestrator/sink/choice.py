@@ -52,8 +52,11 @@ class ChoiceOutput:
         self._usage = UsageCounter()
         self._parts = PartsOfRequest()
         self._first_token_us = 0
-        self.finish: Finish | None = None
-        """How the choice ended."""
+
+    @property
+    def choice(self) -> int:
+        """Which choice it is."""
+        return self._facts.choice
 
     def decided(self, decided: Decided) -> int | None:
         """Take tokens; returns the output length at which a stop text ends the output."""
@@ -69,7 +72,7 @@ class ChoiceOutput:
         self._put(self._sink.finish())
         found = self._sink.found
         stop = found.text if found is not None else None if ended.stop_id is None else str(ended.stop_id)
-        self.finish = Finish(
+        finish = Finish(
             choice=self._facts.choice,
             reason=FinishReason.STOP if found is not None else ended.reason,
             stop=stop,
@@ -83,7 +86,7 @@ class ChoiceOutput:
             rule=places.rule,
             seed=self._facts.seed,
         )
-        self._events.put(self.finish)
+        self._events.put(finish)
 
     def failed(self, error: ForewordError) -> None:
         """End the request with an error; what was decided before has been handed over."""

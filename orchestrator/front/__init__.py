@@ -1,0 +1,1 @@
+"""The public API: requests are checked, made into sessions, and answered as a stream of events."""

@@ -1,0 +1,97 @@
+"""What a request may ask for; every refusal names the field, the value seen and the values allowed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from foreword.errors import InvalidField, NotFound
+from foreword.laws.parameters import LawParameters
+from foreword.protocol.generation import GenerateRequest
+from foreword.protocol.messages import ModelInfo, Tokens
+from foreword.protocol.words import Rule
+from orchestrator.pools.drafts import DraftPool, Wish
+
+
+@dataclass(frozen=True, slots=True)
+class FrontLimits:
+    """Bounds and defaults of requests."""
+
+    gamma: int = 4
+    gamma_max: int = 16
+    default_max_tokens: int = 1024
+    most_choices: int = 16
+
+
+def check_model(request: GenerateRequest, model: ModelInfo) -> None:
+    """Raise NotFound for a model that is not the one that is served."""
+    if request.model and request.model != model.name:
+        raise NotFound(f"model: got {request.model!r}, wanted {model.name!r}, the one that is served")
+
+
+def check_counts(request: GenerateRequest, limits: FrontLimits) -> None:
+    """Raise InvalidField for numbers out of their range."""
+    if not 1 <= request.n <= limits.most_choices:
+        raise InvalidField("n", request.n, f"a whole number from 1 to {limits.most_choices}")
+    if request.max_tokens is not None and request.max_tokens < 1:
+        raise InvalidField("max_tokens", request.max_tokens, "a whole number from 1")
+    if request.seed is not None and not 0 <= request.seed < 1 << 64:
+        raise InvalidField("seed", request.seed, "a whole number from 0 to 2**64 - 1")
+    if request.resume and request.n != 1:
+        raise InvalidField("n", request.n, "1, because one output is resumed")
+
+
+def check_prompt(ids: Tokens, resume: Tokens, model: ModelInfo) -> None:
+    """Raise InvalidField for a prompt that is empty, too long for a token of output, or has ids out of range."""
+    if not ids:
+        raise InvalidField("prompt", "", "at least one token")
+    if len(ids) >= model.longest_context:
+        raise InvalidField(
+            "prompt", f"{len(ids)} tokens", f"fewer than {model.longest_context}, the context of {model.name!r}"
+        )
+    for field, tokens in (("prompt", ids), ("resume", resume)):
+        worst = max(tokens, default=0)
+        if worst >= model.vocabulary_size:
+            raise InvalidField(field, worst, f"token ids from 0 to {model.vocabulary_size - 1}")
+
+
+def checked_law(request: GenerateRequest, law: LawParameters, model: ModelInfo, max_output: int) -> LawParameters:
+    """Return the law if it can be followed; raises InvalidField."""
+    if law.grammar is not None:
+        raise InvalidField("law.grammar", law.grammar.kind, "none: this release has no grammars")
+    if law.min_tokens > max_output:
+        raise InvalidField("law.min_tokens", law.min_tokens, f"at most max_tokens, {max_output}")
+    return law.validate(model.vocabulary_size)
+
+
+def chosen_gamma(request: GenerateRequest, limits: FrontLimits) -> int:
+    """Return the candidates per block: what the request fixes, else the server's default within its bounds."""
+    speculation, most = request.speculation, limits.gamma_max
+    for field in ("gamma", "gamma_min", "gamma_max"):
+        value = getattr(speculation, field)
+        if value is not None and not 0 <= value <= most:
+            raise InvalidField(f"speculation.{field}", value, f"a whole number from 0 to {most}")
+    low = speculation.gamma_min or 0
+    high = most if speculation.gamma_max is None else speculation.gamma_max
+    if low > high:
+        raise InvalidField("speculation.gamma_min", low, f"at most speculation.gamma_max, {high}")
+    if speculation.gamma is not None:
+        if not low <= speculation.gamma <= high:
+            raise InvalidField("speculation.gamma", speculation.gamma, f"a whole number from {low} to {high}")
+        return speculation.gamma
+    return min(high, max(low, limits.gamma))
+
+
+def check_rule(rule: Rule | None, wish: Wish, drafts: DraftPool) -> None:
+    """Raise InvalidField for a rule that believes a draft where none is trusted, NotFound for a draft that is not."""
+    if drafts.peers and (wish.name or wish.drafter is not None) and not drafts.has(wish):
+        wanted = ", ".join(sorted({p.info.model.name for p in drafts.peers if p.info and p.info.model})) or "none"
+        asked = wish.name or (wish.drafter.name.lower() if wish.drafter is not None else "")
+        raise NotFound(f"speculation.draft: got {asked!r}, wanted one of those that are served: {wanted}")
+    if rule in (Rule.TOKEN, Rule.BLOCK) and drafts.peers and not drafts.has(trusting(wish)):
+        wanted = "match: this rule believes what a draft says of its law, and no draft here is trusted (--trust)"
+        raise InvalidField("speculation.rule", rule.name.lower(), wanted)
+
+
+def trusting(wish: Wish) -> Wish:
+    """Return the wish narrowed to trusted drafts."""
+    return Wish(wish.drafter, wish.name, trusted=True)

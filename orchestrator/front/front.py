@@ -1,0 +1,179 @@
+"""All requests at work: admission, registry, abort, drain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from foreword._version import __version__
+from foreword.errors import ForewordError, Full, InvalidField, Unavailable
+from foreword.protocol.generation import Chat, DeploymentInfo, Event, Finish, GenerateRequest, TokenPrompt
+from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
+from orchestrator.front.checks import FrontLimits
+from orchestrator.front.event_queue import QueueLimits
+from orchestrator.front.generation import Generation
+from orchestrator.front.intake import Intake, Prepared
+from orchestrator.sessions.driver import Surroundings
+from orchestrator.sessions.limits import SECOND_US
+
+RETRY_AFTER_MS = 500
+"""When to ask again while too many requests are running."""
+LONG_CHARACTERS = 4_096
+LONG_TOKENS = 16_384
+"""Prompts from here on are prepared in a thread, so that the event loop keeps its pace."""
+
+
+class RequestMeters(Protocol):
+    """Counts requests, for metrics."""
+
+    def running(self, requests: int) -> None:
+        """Take note of how many requests are at work."""
+
+    def finished(self, finish: Finish) -> None:
+        """Count a choice that ended."""
+
+    def failed(self, code: str) -> None:
+        """Count a request that ended with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontSettings:
+    """How many requests are served, and how patiently."""
+
+    limits: FrontLimits = field(default_factory=FrontLimits)
+    max_requests: int = 256
+    queue: QueueLimits = field(default_factory=QueueLimits)
+    patience_us: int = 60 * SECOND_US
+    """For a client that does not read, before its sessions end."""
+
+
+class Front:
+    """Serves requests once `open_up` has told with which model."""
+
+    def __init__(
+        self, settings: FrontSettings, around: Surroundings, meters: RequestMeters, new_id: Callable[[], str]
+    ) -> None:
+        self._settings = settings
+        self._around = around
+        self._meters = meters
+        self._new_id = new_id
+        self._intake: Intake | None = None
+        self._draining = False
+        self._running: dict[str, Generation | None] = {}
+        """Requests at work by id; None while one is being prepared."""
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def open_up(self, intake: Intake) -> None:
+        """Take requests from now on."""
+        self._intake = intake
+
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
+        """Yield the events of a request; leaving it ends the request at once. Raises ForewordError."""
+        called_us = self._around.clock.now_us()
+        intake = self._admit(request)
+        request_id = self._enter(request.request_id)
+        try:
+            prepared = await self._prepare(intake, request, request_id)
+            generation = Generation(
+                prepared,
+                intake.text,
+                self._around,
+                model=intake.model.name,
+                called_us=called_us,
+                queue=self._settings.queue,
+                patience_us=self._settings.patience_us,
+            )
+            self._running[request_id] = generation
+            generation.start()
+            async with aclosing(generation.events()) as events:
+                async for event in events:
+                    if isinstance(event, Finish):
+                        self._meters.finished(event)
+                    yield event
+        except ForewordError as error:
+            self._meters.failed(error.reason)
+            raise
+        finally:
+            self._leave(request_id)
+
+    def abort(self, request_id: str) -> bool:
+        """End a request; its stream finishes in good order. Returns whether it was running."""
+        generation = self._running.get(request_id)
+        if generation is None:
+            return False
+        generation.abort()
+        return True
+
+    def info(self) -> DeploymentInfo:
+        """Return what is served, and with what."""
+        targets, drafts = self._around.targets, self._around.drafts
+        limits = self._settings.limits
+        return DeploymentInfo(
+            version=__version__,
+            model=targets.model,
+            targets=tuple(peer.describe(trusted=True) for peer in targets.peers),
+            drafts=tuple(
+                peer.describe(trusted=drafts.trusts(peer), fault=drafts.misfit(peer, targets.model))
+                for peer in drafts.peers
+            ),
+            gamma=limits.gamma,
+            gamma_max=limits.gamma_max,
+            protocol_min=PROTOCOL_MIN,
+            protocol_max=PROTOCOL_MAX,
+        )
+
+    async def drain(self, grace_s: float) -> None:
+        """Take no more requests, wait for those at work, then end the rest so that clients can go on elsewhere."""
+        self._draining = True
+        try:
+            await asyncio.wait_for(self._idle.wait(), grace_s)
+        except TimeoutError:
+            for generation in self._running.values():
+                if generation is not None:
+                    generation.fail(Unavailable("the orchestrator is shutting down", retry_after_ms=RETRY_AFTER_MS))
+
+    def _admit(self, request: GenerateRequest) -> Intake:
+        if self._draining:
+            raise Unavailable("the orchestrator is shutting down", retry_after_ms=RETRY_AFTER_MS)
+        if self._intake is None:
+            raise Unavailable("no target has been reached yet", retry_after_ms=RETRY_AFTER_MS)
+        if len(self._running) >= self._settings.max_requests:
+            raise Full(
+                f"requests: got {len(self._running)} at work, wanted fewer than {self._settings.max_requests}",
+                retry_after_ms=RETRY_AFTER_MS,
+            )
+        return self._intake
+
+    def _enter(self, request_id: str) -> str:
+        if request_id in self._running:
+            raise InvalidField("request_id", request_id, "one that no running request has")
+        request_id = request_id or self._new_id()
+        self._running[request_id] = None
+        self._idle.clear()
+        self._meters.running(len(self._running))
+        return request_id
+
+    def _leave(self, request_id: str) -> None:
+        del self._running[request_id]
+        self._meters.running(len(self._running))
+        if not self._running:
+            self._idle.set()
+
+    async def _prepare(self, intake: Intake, request: GenerateRequest, request_id: str) -> Prepared:
+        if _is_long(request):
+            return await asyncio.to_thread(intake.prepare, request, request_id)
+        return intake.prepare(request, request_id)
+
+
+def _is_long(request: GenerateRequest) -> bool:
+    match request.prompt:
+        case TokenPrompt(ids):
+            return len(ids) + len(request.resume) > LONG_TOKENS
+        case Chat(messages):
+            return sum(len(message.content) for message in messages) > LONG_CHARACTERS
+        case str() as text:
+            return len(text) > LONG_CHARACTERS

@@ -1,0 +1,90 @@
+"""Settings of an orchestrator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic_settings import SettingsConfigDict
+
+from foreword.errors import InvalidField
+from foreword.settings.base import ServerSettings
+from foreword.settings.fields import CommaList, setting
+from orchestrator.pools.drafts import Trust
+
+
+class OrchestratorSettings(ServerSettings):
+    """Settings of `foreword serve orchestrator`."""
+
+    model_config = SettingsConfigDict(env_prefix="FOREWORD_ORCHESTRATOR_")
+
+    targets: CommaList = setting((), "Addresses of targets; all serve one model.", wanted="host:port,host:port,…")
+    drafts: CommaList = setting((), "Addresses of drafts; none decodes plainly.", wanted="host:port,host:port,…")
+    trust: CommaList = setting(
+        ("none",),
+        "Drafts that are believed when they say what they drew from, which the rules token and block need.",
+        wanted="all, none, or addresses of drafts separated by commas",
+    )
+    model: str = setting(
+        "", "Where the tokenizer comes from: a folder, a hub id, embedded, synthetic:…; empty asks the target."
+    )
+    cache: Path | None = setting(None, "Folder for fetched models; none takes the user's cache folder.")
+    gamma: int = setting(4, "Candidates per block where a request does not say.", unit="candidates", least=0, most=256)
+    gamma_max: int = setting(16, "Most candidates a request may ask for.", unit="candidates", least=0, most=256)
+    default_max_tokens: int = setting(1024, "Most output tokens where a request does not say.", unit="tokens", least=1)
+    max_requests: int = setting(256, "Most requests at work; more are refused for now.", unit="requests", least=1)
+    max_choices: int = setting(16, "Most continuations of one request.", unit="choices", least=1, most=128)
+    client_buffer: int = setting(
+        512, "Output tokens that wait for a slow client before its sessions pause.", unit="tokens", least=1
+    )
+    client_patience_s: float = setting(
+        60.0, "Time that a client may stop reading before its request ends.", unit="s", over=0, most=86_400
+    )
+    target_patience_s: float = setting(
+        20.0, "Time that a session looks for a target, from its last token on.", unit="s", over=0, most=3_600
+    )
+    round_limit_s: float = setting(
+        30.0, "Time without an answer after which a target counts as stuck.", unit="s", over=0, most=3_600
+    )
+    open_limit_s: float = setting(
+        300.0, "Time for reading a prompt after which a target counts as stuck.", unit="s", over=0, most=86_400
+    )
+    wait_min_ms: float = setting(
+        2.0, "Shortest time that a target is asked to wait for a block.", unit="ms", least=0, most=60_000
+    )
+    wait_max_ms: float = setting(
+        1_000.0, "Longest such time, also the one before block lags are known.", unit="ms", least=0, most=60_000
+    )
+
+    def model_post_init(self, _: object) -> None:
+        if not self.targets:
+            raise InvalidField("targets", "", "at least one address of a target (flag --targets)")
+        if self.gamma > self.gamma_max:
+            raise InvalidField("gamma", self.gamma, f"at most gamma_max, {self.gamma_max}")
+        if self.wait_min_ms > self.wait_max_ms:
+            raise InvalidField("wait_min_ms", self.wait_min_ms, f"at most wait_max_ms, {self.wait_max_ms:g}")
+        for field in ("targets", "drafts"):
+            _check_addresses(field, getattr(self, field))
+        self._check_trust()
+
+    def _check_trust(self) -> None:
+        words = {"all", "none"} & set(self.trust)
+        if not self.trust or (words and len(self.trust) > 1):
+            raise InvalidField("trust", ",".join(self.trust), "all, none, or addresses of drafts")
+        strangers = set() if words else set(self.trust) - set(self.drafts)
+        if strangers:
+            raise InvalidField("trust", min(strangers), f"one of the drafts: {', '.join(self.drafts) or 'none given'}")
+
+    def trusted(self) -> Trust:
+        """Return which drafts are trusted."""
+        if self.trust == ("all",):
+            return Trust(everyone=True)
+        return Trust(addresses=frozenset(self.trust) - {"none"})
+
+
+def _check_addresses(field: str, addresses: tuple[str, ...]) -> None:
+    if len(set(addresses)) != len(addresses):
+        raise InvalidField(field, ",".join(addresses), "each address once")
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        if not address.startswith("unix:") and not (host and port.isdigit()):
+            raise InvalidField(field, address, "host:port")
