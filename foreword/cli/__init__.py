@@ -1,0 +1,18 @@
+"""The `foreword` command. Sub-commands are entry points of the packages that own them; output is for here only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from foreword.cli.extras import missing_extra
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
+    try:
+        from foreword.cli.app import run
+    except ModuleNotFoundError as error:
+        sys.stderr.write(f"foreword: {missing_extra(error)}\n")
+        return 1
+    return run(sys.argv[1:] if argv is None else argv)

@@ -1,0 +1,115 @@
+"""What a stack is made of, and the command line of each of its services."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from foreword.errors import InvalidField
+
+DEFAULT_TARGET = "embedded"
+DEFAULT_DRAFT = "lookup"
+"""What drafts where nothing else is said."""
+TARGET, ORCHESTRATOR = "target", "orchestrator"
+
+_COMMAND = (sys.executable, "-m", "foreword.cli.child", "serve")
+
+
+@dataclass(frozen=True, slots=True)
+class StackConfig:
+    """A target, drafts and an orchestrator on loopback; drafts are trusted, since the stack starts them itself."""
+
+    target: str = DEFAULT_TARGET
+    """Model of the target."""
+    draft: str | None = DEFAULT_DRAFT
+    """`lookup`, `synthetic:…` or a model; None starts no draft."""
+    drafts: int = 1
+    """How many draft services."""
+    gamma: int | None = None
+    """Default candidates per block; None is the orchestrator's default."""
+    dtype: str = "float32"
+    threads: int = 0
+    """Threads of each engine; 0 leaves it to the libraries."""
+    host: str = "127.0.0.1"
+    port: int = 0
+    """Port of the orchestrator; 0 takes a free one. The other services always take free ones."""
+    arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Further flags for `target`, `draft` and `orchestrator`."""
+    command: tuple[str, ...] = _COMMAND
+    """What the name of a service and its flags are appended to."""
+    start_timeout_s: float = 1800.0
+    """Longest start of one service; the first one may fetch a model."""
+    grace_s: float = 15.0
+    """Time from SIGTERM to SIGKILL."""
+    backoff_s: float = 0.5
+    """Pause before the first restart; it doubles with every further one."""
+    longest_backoff_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.drafts < 0:
+            raise InvalidField("drafts", self.drafts, "a whole number from 0")
+        if not 0 <= self.port <= 65535:
+            raise InvalidField("port", self.port, "a port from 0 to 65535")
+        if unknown := set(self.arguments) - {TARGET, "draft", ORCHESTRATOR}:
+            raise InvalidField("arguments", sorted(unknown), "flags for target, draft and orchestrator")
+
+    @property
+    def draft_names(self) -> tuple[str, ...]:
+        """Names of the draft services: `draft`, or `draft-1`, `draft-2`, …"""
+        if self.draft is None or self.drafts == 0:
+            return ()
+        return ("draft",) if self.drafts == 1 else tuple(f"draft-{i}" for i in range(1, self.drafts + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePlan:
+    """How one service is started; `listen` is put into the command line when it is."""
+
+    name: str
+    argv: tuple[str, ...]
+    address_file: Path
+    host: str
+    port: int = 0
+
+
+def plan_target(config: StackConfig, folder: Path) -> ServicePlan:
+    """Return the plan of the target."""
+    flags = ("--model", config.target, "--dtype", config.dtype, *_threads(config))
+    return _plan(config, folder, TARGET, kind=TARGET, flags=flags)
+
+
+def plan_drafts(config: StackConfig, folder: Path) -> list[ServicePlan]:
+    """Return the plans of the drafts."""
+    draft = config.draft or ""
+    if draft == "lookup":
+        flags: tuple[str, ...] = ("--drafter", "lookup")
+    elif draft.startswith("synthetic:"):
+        flags = ("--drafter", "synthetic", "--model", draft)
+    else:
+        flags = ("--drafter", "model", "--model", draft, "--dtype", config.dtype)
+    flags = (*flags, *_threads(config))
+    return [_plan(config, folder, name, kind="draft", flags=flags) for name in config.draft_names]
+
+
+def plan_orchestrator(config: StackConfig, folder: Path, target: str, drafts: list[str]) -> ServicePlan:
+    """Return the plan of the orchestrator, which is told the addresses of the others."""
+    flags: tuple[str, ...] = ("--targets", target, "--trust", "all")
+    if drafts:
+        flags = (*flags, "--drafts", ",".join(drafts))
+    if config.gamma is not None:
+        flags = (*flags, "--gamma", str(config.gamma))
+    return _plan(config, folder, ORCHESTRATOR, kind=ORCHESTRATOR, flags=flags, port=config.port)
+
+
+def _plan(
+    config: StackConfig, folder: Path, name: str, *, kind: str, flags: tuple[str, ...], port: int = 0
+) -> ServicePlan:
+    address_file = folder / f"{name}.address"
+    argv = (*config.command, kind, *flags, "--address-file", str(address_file), *config.arguments.get(kind, ()))
+    return ServicePlan(name, argv, address_file, config.host, port)
+
+
+def _threads(config: StackConfig) -> tuple[str, ...]:
+    return ("--threads", str(config.threads)) if config.threads else ()
