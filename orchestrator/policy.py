@@ -32,18 +32,19 @@ class RoundPolicy(Protocol):
 class WaitLimits:
     """Bounds of how long a target holds a step for a session's block, in microseconds."""
 
-    least_us: int = 2_000
+    least_us: int = 5_000
     most_us: int = 1_000_000
     """Also the wait while too few block lags are known."""
-    known_after: int = 4
+    known_after: int = 8
     """Block lags from which the wait follows them."""
 
 
 class FixedPolicy:
     """Blocks of a fixed size; the wait follows the block lags that were measured.
 
-    It is half as long again as the 95th percentile, plus the least, because lags above the wait are never measured:
-    their blocks are late. `send_by` makes a draft send what it has before the wait is over.
+    It is three times the 95th percentile, plus the least: a block that is missed costs a round of drafting, while a wait
+    costs something only when a block does not come at all, of which broken links tell at once. `send_by` makes a
+    draft send what it has before the wait is over.
     """
 
     def __init__(self, waits: WaitLimits) -> None:
@@ -56,6 +57,6 @@ class FixedPolicy:
         waits = self._waits
         wait_us = waits.most_us
         if view.block_lag_us is not None and view.block_lags >= waits.known_after:
-            wait_us = min(waits.most_us, max(0, view.block_lag_us * 3 // 2) + waits.least_us)
+            wait_us = min(waits.most_us, 3 * max(0, view.block_lag_us) + waits.least_us)
         send_by_us = max(waits.least_us, wait_us - (view.draft_round_trip_us or 0))
         return RoundPlan(gamma=view.gamma, wait_us=wait_us, send_by_us=send_by_us)

@@ -49,7 +49,7 @@ class OrchestratorSettings(ServerSettings):
         300.0, "Time for reading a prompt after which a target counts as stuck.", unit="s", over=0, most=86_400
     )
     wait_min_ms: float = setting(
-        2.0, "Shortest time that a target is asked to wait for a block.", unit="ms", least=0, most=60_000
+        5.0, "Shortest time that a target is asked to wait for a block.", unit="ms", least=0, most=60_000
     )
     wait_max_ms: float = setting(
         1_000.0, "Longest such time, also the one before block lags are known.", unit="ms", least=0, most=60_000

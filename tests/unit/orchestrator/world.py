@@ -29,10 +29,9 @@ from orchestrator.pools.tickets import Tickets
 from orchestrator.sessions.driver import SessionDriver, Surroundings
 from orchestrator.sessions.limits import SessionLimits
 from orchestrator.sessions.output import Decided, Places
-from target_service.core import mailbox
+from target_service.core import mailbox, step
 from target_service.core import session as target_core
 from target_service.core import state as target_state
-from target_service.core import step
 
 VOCABULARY = 50
 STOP_ID = 49

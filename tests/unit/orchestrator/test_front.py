@@ -1,0 +1,299 @@
+"""Requests from the front to sessions and back, on the world in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from foreword.errors import DeadlineExceeded, Full, InvalidField, Unavailable
+from foreword.protocol.generation import Delta, Event, Finish, GenerateRequest, Speculation, Started
+from foreword.protocol.words import FinishReason, TokenSource
+from orchestrator.front.checks import FrontLimits
+from orchestrator.front.event_queue import QueueLimits
+from orchestrator.front.front import Front, FrontSettings
+from orchestrator.front.intake import Intake
+from orchestrator.sessions.limits import SessionLimits
+from tests.unit.orchestrator.texts import WordText
+from tests.unit.orchestrator.world import MODEL, World, text_after
+
+PROMPT = (1, 2, 3)
+REQUEST = GenerateRequest("1 2 3", max_tokens=40)
+
+
+class Counted:
+    def __init__(self) -> None:
+        self.finishes: list[Finish] = []
+        self.failures: list[str] = []
+        self.now = 0
+
+    def running(self, requests: int) -> None:
+        self.now = requests
+
+    def finished(self, finish: Finish) -> None:
+        self.finishes.append(finish)
+
+    def failed(self, code: str) -> None:
+        self.failures.append(code)
+
+
+class Stage:
+    def __init__(self, world: World | None = None, **settings: object) -> None:
+        self.world = world or World()
+        self.counted = Counted()
+        ids, numbers = itertools.count(1), itertools.count(100)
+        self.front = Front(
+            FrontSettings(**settings),  # type: ignore[arg-type]
+            self.world.around,
+            self.counted,
+            new_id=lambda: f"request{next(ids)}",
+        )
+        intake = Intake(
+            WordText(),
+            MODEL,
+            self.world.drafts,
+            limits=FrontLimits(),
+            entropy=lambda size: next(numbers).to_bytes(size, "big"),
+        )
+        self.front.open_up(intake)
+
+    async def events(self, request: GenerateRequest) -> list[Event]:
+        return [event async for event in self.front.generate(request)]
+
+    async def run(self, request: GenerateRequest) -> list[Event]:
+        """Collect a request's events while virtual time goes on."""
+        task = asyncio.create_task(self.events(request))
+        await self.spin(task)
+        return await task
+
+    async def spin(self, *tasks: asyncio.Task[object], limit: int = 200_000) -> None:
+        for _ in range(limit):
+            await asyncio.sleep(0)
+            if all(task.done() for task in tasks):
+                return
+            self.world.clock.step()
+        raise AssertionError("the request does not end")
+
+
+def ids_of(events: list[Event], choice: int = 0) -> tuple[int, ...]:
+    return tuple(t for e in events if isinstance(e, Delta) and e.choice == choice for t in e.ids)
+
+
+def text_of(events: list[Event]) -> str:
+    return "".join(e.text for e in events if isinstance(e, Delta))
+
+
+async def test_a_request_from_text_to_text() -> None:
+    stage = Stage()
+    started, *deltas, finish = await stage.run(REQUEST)
+    assert started == Started("request1", "m", 3)
+    assert isinstance(finish, Finish)
+    assert ids_of(deltas) == text_after(PROMPT, 40)
+    assert text_of(deltas) == "".join(f"{t} " for t in text_after(PROMPT, 40))
+    assert finish.reason is FinishReason.LENGTH
+    assert stage.counted.now == 0
+    assert [f.usage for f in stage.counted.finishes] == [finish.usage]
+
+
+async def test_usage_adds_up() -> None:
+    stage = Stage()
+    events = await stage.run(REQUEST)
+    usage = events[-1].usage
+    sources = [s for e in events if isinstance(e, Delta) for s in e.sources]
+    assert usage.output_tokens == 40
+    assert usage.accepted_tokens == sources.count(TokenSource.DRAFT) > 0
+    assert usage.output_tokens == usage.accepted_tokens + usage.verifications + usage.plain_steps
+    assert usage.drafted_tokens == sum(usage.offered_per_position)
+    assert sum(usage.accepted_per_position) == usage.accepted_tokens
+    assert usage.prompt_tokens == 3
+    assert (usage.drafts_used, usage.targets_used, usage.late_blocks) == (1, 1, 0)
+
+
+async def test_timings_have_the_parts_of_a_round() -> None:
+    stage = Stage()
+    finish = (await stage.run(REQUEST))[-1]
+    names = {part.name for part in finish.timings.parts}
+    assert {"verify_compute", "block_lag", "host"} <= names
+    assert 0 < finish.timings.first_token_us <= finish.timings.total_us
+
+
+async def test_without_speculation_the_text_is_the_same() -> None:
+    plain = await Stage().run(replace(REQUEST, speculation=Speculation(gamma=0)))
+    assert ids_of(plain) == text_after(PROMPT, 40)
+    assert plain[-1].usage.plain_steps == 40
+
+
+async def test_choices_are_separate() -> None:
+    events = await Stage().run(replace(REQUEST, n=3))
+    assert sorted(e.choice for e in events if isinstance(e, Finish)) == [0, 1, 2]
+    for choice in range(3):
+        assert ids_of(events, choice) == text_after(PROMPT, 40)
+
+
+async def test_a_stop_text_inside_a_block() -> None:
+    words = text_after(PROMPT, 40)
+    stop = f"{words[10]} {words[11]} "
+    stage = Stage()
+    events = await stage.run(replace(REQUEST, stop=(stop,)))
+    finish = events[-1]
+    assert ids_of(events) == words[:10]
+    assert (finish.reason, finish.stop) == (FinishReason.STOP, stop)
+    assert finish.usage.output_tokens == 10
+    assert stage.world.fake_targets[0].sent[-1].final_length == 10
+    assert stage.world.clock.run() < 50
+
+
+async def test_a_stop_text_with_the_last_token_of_the_budget() -> None:
+    words = text_after(PROMPT, 40)
+    events = await Stage().run(replace(REQUEST, stop=(f"{words[38]} {words[39]}",)))
+    assert events[-1].reason is FinishReason.STOP
+    assert ids_of(events) == words[:38]
+
+
+async def test_echo_puts_the_prompt_in_front() -> None:
+    started, first, *_ = await Stage().run(replace(REQUEST, echo=True))
+    assert started.prompt_ids == PROMPT
+    assert (first.text, first.ids) == ("1 2 3 ", ())
+
+
+async def test_one_token_per_event() -> None:
+    events = await Stage().run(replace(REQUEST, one_token_per_event=True))
+    assert all(len(e.ids) == 1 for e in events if isinstance(e, Delta))
+    assert ids_of(events) == text_after(PROMPT, 40)
+
+
+async def test_resume_gives_the_rest() -> None:
+    words = text_after(PROMPT, 40)
+    events = await Stage().run(replace(REQUEST, resume=words[:25]))
+    assert ids_of(events) == words[25:]
+    assert events[-1].usage.output_tokens == 15
+
+
+async def test_resume_of_what_is_complete_only_finishes() -> None:
+    stage = Stage()
+    events = await stage.run(replace(REQUEST, resume=text_after(PROMPT, 40)))
+    assert [type(e) for e in events] == [Started, Finish]
+    assert events[-1].reason is FinishReason.LENGTH
+    assert not stage.world.fake_targets[0].sent
+
+
+async def test_abort_finishes_the_stream() -> None:
+    stage = Stage()
+    task = asyncio.create_task(stage.events(replace(REQUEST, request_id="mine")))
+    await asyncio.sleep(0)
+    stage.world.clock.run_for(150_000)
+    assert stage.front.abort("mine")
+    assert not stage.front.abort("other")
+    await stage.spin(task)
+    events = task.result()
+    assert events[-1].reason is FinishReason.ABORT
+    assert 0 < len(ids_of(events)) == events[-1].usage.output_tokens < 40
+    assert not stage.front.abort("mine")
+
+
+async def test_leaving_the_stream_closes_both_engines() -> None:
+    stage = Stage()
+    events = stage.front.generate(REQUEST)
+    await anext(events)
+    stage.world.clock.run_for(150_000)
+    await anext(events)
+    await events.aclose()
+    stage.world.clock.run_for(30_000)
+    assert not stage.world.fake_targets[0].sessions
+    assert not stage.world.fake_drafts[0].sessions
+    assert stage.counted.now == 0
+
+
+async def test_a_request_id_in_use_is_refused() -> None:
+    stage = Stage()
+    first = stage.front.generate(replace(REQUEST, request_id="x"))
+    await anext(first)
+    with pytest.raises(InvalidField, match="request_id"):
+        await anext(stage.front.generate(replace(REQUEST, request_id="x")))
+    await first.aclose()
+    await stage.run(replace(REQUEST, request_id="x"))
+
+
+async def test_too_many_requests_are_told_when_to_come_again() -> None:
+    stage = Stage(max_requests=1)
+    first = stage.front.generate(REQUEST)
+    await anext(first)
+    with pytest.raises(Full) as caught:
+        await anext(stage.front.generate(REQUEST))
+    assert caught.value.retry_after_ms
+    await first.aclose()
+    await stage.run(REQUEST)
+
+
+async def test_not_open_yet_is_unavailable() -> None:
+    stage = Stage()
+    stage.front._intake = None
+    with pytest.raises(Unavailable):
+        await stage.run(REQUEST)
+
+
+async def test_a_client_that_does_not_read_pauses_its_sessions() -> None:
+    stage = Stage(queue=QueueLimits(full=10, drained=2))
+    events = stage.front.generate(replace(REQUEST, max_tokens=300))
+    got = [await anext(events)]
+    stage.world.clock.run_for(5_000_000)
+    sent = len(stage.world.fake_targets[0].sent)
+    stage.world.clock.run_for(5_000_000)
+    assert len(stage.world.fake_targets[0].sent) == sent
+
+    async def rest() -> None:
+        async for event in events:
+            got.append(event)
+
+    task = asyncio.create_task(rest())
+    await stage.spin(task)
+    assert ids_of(got) == text_after(PROMPT, 300)
+
+
+async def test_a_client_that_never_reads_is_given_up() -> None:
+    stage = Stage(queue=QueueLimits(full=10, drained=2), patience_us=1_000_000)
+    events = stage.front.generate(replace(REQUEST, max_tokens=300))
+    got = [await anext(events)]
+    stage.world.clock.run_for(5_000_000)
+    assert not stage.world.fake_targets[0].sessions
+    with pytest.raises(DeadlineExceeded, match="client"):
+        async for event in events:
+            got.append(event)
+    words = ids_of(got)
+    assert words == text_after(PROMPT, 300)[: len(words)]
+    assert stage.counted.failures == ["DEADLINE_EXCEEDED"]
+
+
+async def test_an_error_comes_after_what_was_decided() -> None:
+    stage = Stage(World(limits=SessionLimits(target_us=100_000)))
+    task = asyncio.create_task(stage.events(REQUEST))
+    await asyncio.sleep(0)
+    stage.world.clock.run_for(150_000)
+    stage.world.fake_targets[0].kill()
+    await stage.spin(task)
+    assert isinstance(task.exception(), Unavailable)
+
+
+async def test_drain_waits_then_moves_the_rest() -> None:
+    stage = Stage()
+    task = asyncio.create_task(stage.events(replace(REQUEST, max_tokens=300)))
+    await asyncio.sleep(0)
+    stage.world.clock.run_for(150_000)
+    drain = asyncio.create_task(stage.front.drain(0.01))
+    await asyncio.sleep(0.02)
+    await stage.spin(task, drain)
+    assert isinstance(task.exception(), Unavailable)
+    with pytest.raises(Unavailable, match="shutting down"):
+        await stage.run(REQUEST)
+
+
+async def test_info_tells_who_is_there() -> None:
+    stage = Stage(World(targets=2))
+    stage.world.fake_targets[1].kill("gone")
+    info = stage.front.info()
+    assert info.model == MODEL
+    assert [(p.up, p.last_error) for p in info.targets] == [(True, ""), (False, "gone")]
+    assert [(p.up, p.trusted) for p in info.drafts] == [(True, False)]
+    assert (info.gamma, info.gamma_max) == (4, 16)
