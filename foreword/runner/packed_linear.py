@@ -1,0 +1,44 @@
+"""Linear layers with weights packed once for oneDNN, for float32 on CPUs.
+
+torch packs a float32 weight anew at every call with more than one row: five rows cost twice the time of one, which is what
+speculation lives on. Packed once, five rows cost 1.2 times one (measured on two AVX2 cores, 576 x 1536 and 49152 x 576), and a
+row's result does not depend on the rows beside it. The operators are those that torch's own compiler uses for frozen weights.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+class PackedLinear(nn.Module):
+    """y = x W^T + b with W packed; for inference only, and W cannot be read back."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.in_features = linear.in_features
+        self.out_features = linear.out_features
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), None)
+        self._bias = None if linear.bias is None else linear.bias.detach()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return y [..., out] for x [..., in]."""
+        y: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
+        return y
+
+
+def pack_linears(module: nn.Module) -> int:
+    """Replace every float32 linear layer that lies on the CPU; return how many, 0 where torch has no oneDNN."""
+    if not torch.backends.mkldnn.is_available():
+        return 0
+    names = [name for name, child in module.named_modules() if _can_pack(child)]
+    for name in names:
+        parent, _, leaf = name.rpartition(".")
+        owner = module.get_submodule(parent)
+        setattr(owner, leaf, PackedLinear(getattr(owner, leaf)))
+    return len(names)
+
+
+def _can_pack(module: nn.Module) -> bool:
+    # A subclass computes something of its own.
+    return type(module) is nn.Linear and module.weight.device.type == "cpu" and module.weight.dtype == torch.float32
