@@ -17,8 +17,10 @@ def received(session: Session, block: Block) -> Outcome:
     """A block came under one of the session's tickets."""
     if block.round > session.round:
         return _keep(session, block)
-    if block.round < session.round or session.commit is None:
+    if block.round < session.round:
         return session, (_receipt(block, ReceiptCode.STALE),)
+    if session.commit is None:
+        return session, (_receipt(block, ReceiptCode.LATE),)
     order = session.commit.order
     waiting = session.phase is Phase.WAIT or (session.phase is Phase.READY and session.block is None)
     if not isinstance(order, BlockOrder) or not waiting or block.ticket != order.ticket:
