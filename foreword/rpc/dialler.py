@@ -94,6 +94,8 @@ class Dialler(Generic[Out, In]):
             return error
         except Exception as error:
             _log.exception("link failed", peer=self.peer)
-            return Unavailable(f"link: this end failed with {type(error).__name__}")
+            failure = Unavailable(f"link: this end failed with {type(error).__name__}")
+            link.never_came_up(failure)  # says nothing if it did
+            return failure
         finally:
             self._link = None

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import grpc
 from google.protobuf import any_pb2, duration_pb2
+from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status  # type: ignore[import-untyped]
 
@@ -63,7 +64,7 @@ def error_from_rpc(error: grpc.RpcError) -> ForewordError:
     text = error.details() or f"gRPC status {code.name}"
     try:
         status = rpc_status.from_call(error)
-    except (ValueError, AttributeError):  # details that contradict the status: trust the status alone
+    except (ValueError, DecodeError):  # details that are broken or contradict the status: it stands alone
         status = None
     info, retry_after_ms = _details(status) if status is not None else (None, None)
     if info is not None and info.reason == _INVALID_FIELD:

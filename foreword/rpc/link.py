@@ -128,7 +128,7 @@ class Link(Generic[Out, In]):
         self._end(error)
 
     def never_came_up(self, error: ForewordError) -> None:
-        """End a link whose stream could not be opened, so that its handler hears of it like of any other end."""
+        """End a link whose stream could not be opened; its handler hears of it, once, like of any other end."""
         self._end(error)
         self._tell_down()
 

@@ -34,14 +34,14 @@ class Outbox:
         self._bulk_sids[message.sid] += len(message.entries)
 
     def take(self, budget: int) -> list[bytes]:
-        """Return the entries of the next frame: about `budget` bytes, at least one entry if there is any."""
+        """Return the entries of the next frame: up to `budget` bytes or one entry, and one entry of a long prompt."""
         entries: list[bytes] = []
         size = 0
         while self._urgent and (not entries or size + len(self._urgent[0]) <= budget):
             entry = self._urgent.popleft()
             entries.append(entry)
             size += len(entry)
-        if self._bulk and (not entries or size + len(self._bulk[0][1]) <= budget):
+        if self._bulk:  # whatever the size, so that urgent messages never starve it
             sid, entry = self._bulk.popleft()
             entries.append(entry)
             size += len(entry)

@@ -70,7 +70,7 @@ def peer_identity(context: grpc.aio.ServicerContext[Any, Any], policy: RolePolic
     auth = context.auth_context()
     found = [*auth.get("x509_common_name", ()), *auth.get("x509_subject_alternative_name", ())]
     names = dict.fromkeys(name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in found)
-    return policy.identity(tuple(names))
+    return policy.identity(tuple(name for name in names if name))
 
 
 def _read_all(files: TlsFiles) -> tuple[bytes, bytes, bytes]:

@@ -32,7 +32,10 @@ Dial = Callable[[], AbstractAsyncContextManager[Transport]]
 
 
 class ServerTransport:
-    """The server's end, around the context of the RPC; the stream ends when the servicer method returns."""
+    """The server's end, around the context of the RPC; the stream ends when the servicer method returns.
+
+    gRPC shows a client that cancels as an orderly end or as the cancelling of the method, whichever comes first.
+    """
 
     def __init__(self, context: grpc.aio.ServicerContext[Any, Any]) -> None:
         self._context = context
@@ -96,7 +99,10 @@ class ClientTransport:
 
 
 def dial_on(channel: grpc.aio.Channel, method: str) -> Dial:
-    """Return a Dial that opens `method`, a bidirectional stream of raw frames, on `channel`."""
+    """Return a Dial that opens `method`, a bidirectional stream of raw frames, on `channel`.
+
+    Dial again on a new channel: one whose connection is half open keeps it until gRPC's own keepalive notices.
+    """
 
     @asynccontextmanager
     async def dial() -> AsyncIterator[Transport]:

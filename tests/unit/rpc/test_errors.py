@@ -1,0 +1,73 @@
+"""ForewordError → status → ForewordError."""
+
+import grpc
+import grpc.aio
+import pytest
+
+from foreword import errors
+from foreword.client.status import decode_details
+from foreword.errors import ForewordError, Full, InvalidField, ProtocolFault, Unavailable
+from foreword.rpc.errors import error_from_rpc, status_of
+
+KINDS = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, ForewordError) and kind not in (ForewordError, InvalidField)
+]
+
+
+def rpc_error(status):
+    metadata = grpc.aio.Metadata(*status.trailing_metadata)
+    return grpc.aio.AioRpcError(status.code, grpc.aio.Metadata(), metadata, details=status.details)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_comes_back_as_itself(kind):
+    status = status_of(kind("model: got 'x', wanted 'y'", retry_after_ms=1250))
+    assert status.code.name == kind.code
+    assert status.details == "model: got 'x', wanted 'y'"
+    back = error_from_rpc(rpc_error(status))
+    assert type(back) is kind
+    assert (back.message, back.retry_after_ms) == ("model: got 'x', wanted 'y'", 1250)
+
+
+def test_an_invalid_field_keeps_its_parts_and_its_words():
+    error = InvalidField("top_p", 1.5, "a number over 0 and up to 1")
+    back = error_from_rpc(rpc_error(status_of(error)))
+    assert isinstance(back, InvalidField)
+    assert (back.field, str(back.seen), back.wanted) == ("top_p", "1.5", "a number over 0 and up to 1")
+    assert back.message == error.message
+
+
+def test_the_client_sdk_reads_the_same_details():
+    ((_, data),) = status_of(Full("no room", retry_after_ms=300)).trailing_metadata
+    details = decode_details(data)
+    assert (details.reason, details.retry_after_ms) == ("FULL", 300)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (grpc.StatusCode.UNAVAILABLE, Unavailable),
+        (grpc.StatusCode.UNIMPLEMENTED, ProtocolFault),
+        (grpc.StatusCode.UNAUTHENTICATED, errors.Unauthorized),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, Full),
+    ],
+)
+def test_foreign_statuses_map_by_their_code(code, kind):
+    back = error_from_rpc(grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details="why"))
+    assert type(back) is kind
+    assert back.message == "why"
+    assert error_from_rpc(grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata())).message
+
+
+def test_details_that_are_broken_or_contradict_are_ignored():
+    for data in (b"\xff\xff", status_of(Full("other")).trailing_metadata[0][1]):
+        metadata = grpc.aio.Metadata(("grpc-status-details-bin", data))
+        error = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), metadata, details="gone")
+        assert type(error_from_rpc(error)) is Unavailable
+
+
+def test_texts_of_any_length_fit_into_headers():
+    status = status_of(InvalidField("x" * 10, "y" * 100_000, "z" * 100_000))
+    assert sum(len(key) + len(value) for key, value in status.trailing_metadata) + len(status.details) < 8_000
