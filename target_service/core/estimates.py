@@ -1,4 +1,4 @@
-"""Running estimates for the step policy: block lags, tokens a verification, step times; time comes from outside."""
+"""Running estimates for the step policy: reply times, tokens a verification, step times; time comes from outside."""
 
 from __future__ import annotations
 
@@ -9,27 +9,32 @@ from statistics import median_low
 from foreword.protocol.messages import CostPoint
 
 _QUANTILE = 0.9
-"""Of the lags that are still possible, how many have come when an arrival counts as due."""
+"""Of the replies that can still come, the share that has come when one counts as due."""
 
 
-class Lags:
-    """The last block lags of a session: block arrival minus Commit arrival, microseconds, negative if it came first."""
+class Replies:
+    """The last reply times of a session: from a final Result to the block of the next round, microseconds."""
 
     def __init__(self, window: int = 32) -> None:
         self._recent: deque[int] = deque(maxlen=window)
         self._sorted: list[int] = []
 
-    def add(self, lag_us: int) -> None:
-        """Add one lag and forget the oldest beyond the window."""
+    def add(self, reply_us: int) -> None:
+        """Add one and forget the oldest beyond the window."""
         if len(self._recent) == self._recent.maxlen:
             del self._sorted[bisect_right(self._sorted, self._recent[0]) - 1]
-        self._recent.append(lag_us)
-        insort(self._sorted, lag_us)
+        self._recent.append(reply_us)
+        insort(self._sorted, reply_us)
+
+    @property
+    def known(self) -> bool:
+        """Whether there were any."""
+        return bool(self._sorted)
 
     def due(self, elapsed_us: int) -> int | None:
-        """Return the lag by which a block that is not here after `elapsed_us` comes in 9 of 10 cases.
+        """Return the reply time by which a block that is not here after `elapsed_us` comes in 9 of 10 cases.
 
-        None if no lag was that long, or none is known.
+        None if no reply took that long, or none is known.
         """
         passed = bisect_right(self._sorted, elapsed_us)
         left = len(self._sorted) - passed

@@ -25,11 +25,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A session whose block is expected; nobody holds the step for it after `limit_us`."""
+    """A session whose block is expected. `limit_us` is the end of its Commit's wait, None before the Commit has come."""
 
     part: Part
     due_us: int
-    limit_us: int
+    limit_us: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class StepPolicy(Protocol):
     """Decides whether the step starts; asked whenever something is ready and no step is running."""
 
     def decide(self, now_us: int, ready: Part, waiting: Sequence[Arrival], *, step_us: StepTime) -> Decision:
-        """Return what to do; `waiting` are the sessions within their wait limits."""
+        """Return what to do; `waiting` are the sessions that are expected, those with a limit within it."""
 
 
 class Immediate:
@@ -69,7 +69,7 @@ class Lockstep:
 
     def decide(self, now_us: int, ready: Part, waiting: Sequence[Arrival], *, step_us: StepTime) -> Decision:
         """Return StartNow once nobody is waited for."""
-        limits = [arrival.limit_us for arrival in waiting if arrival.limit_us > now_us]
+        limits = [a.limit_us for a in waiting if a.limit_us is not None and a.limit_us > now_us]
         return WaitUntil(max(limits)) if limits else StartNow()
 
 
@@ -84,15 +84,20 @@ class Worthwhile:
     def decide(self, now_us: int, ready: Part, waiting: Sequence[Arrival], *, step_us: StepTime) -> Decision:
         """Return the earliest arrival worth waiting for, or StartNow."""
         alone = step_us(ready.rows)
-        due = sorted((max(a.due_us, now_us), a.part) for a in waiting if min(a.due_us, a.limit_us) < now_us + alone)
         joined = Part()
-        for due_us, part in due:
-            joined += part
-            delay = due_us - now_us
+        for arrival in sorted(waiting, key=_due):
+            joined += arrival.part
+            delay = max(0, arrival.due_us - now_us)
+            if delay >= alone:
+                break
             longer = step_us(ready.rows + joined.rows) - alone
             if joined.tokens * (alone - delay) > ready.tokens * (delay + longer):
-                return WaitUntil(due_us)
+                return WaitUntil(now_us + delay)
         return StartNow()
+
+
+def _due(arrival: Arrival) -> int:
+    return arrival.due_us
 
 
 class StepPolicyName(Enum):

@@ -112,21 +112,33 @@ class Engine:
         return Part(rows, tokens)
 
     def _arrivals(self, now_us: int) -> list[Arrival]:
+        """Return the sessions whose block is expected: by the end of their wait, or as soon as they usually reply.
+
+        A session that has just been answered counts although its Commit is not here yet: a draft that worked ahead
+        comes with it, a moment after the step that this decision would start.
+        """
         arrivals = []
         for record in self._sessions:
-            commit = record.session.commit
-            if record.session.phase is Phase.WAIT and commit is not None and isinstance(commit.order, BlockOrder):
-                part = Part(commit.order.gamma + 1, record.emitted.mean)
-                arrivals.append(Arrival(part, self._due(record, now_us), record.hold_us))
+            session = record.session
+            if session.phase is Phase.WAIT and session.commit is not None:
+                due_us = self._due(record, now_us)
+                due_us = record.hold_us if due_us is None else min(due_us, record.hold_us)
+                rows = session.commit.order.gamma + 1 if isinstance(session.commit.order, BlockOrder) else 1
+                arrivals.append(Arrival(Part(rows, record.emitted.mean), due_us, record.hold_us))
+            elif session.phase is Phase.IDLE:
+                due_us = self._due(record, now_us)
+                if due_us is not None:
+                    arrivals.append(Arrival(Part(record.rows, record.emitted.mean), due_us, None))
         return arrivals
 
-    def _due(self, record: Record, now_us: int) -> int:
-        """Return when the session's block is expected: by its own lags, else by everybody's, else at the limit."""
-        elapsed_us = now_us - record.commit_us
-        lag_us = record.lags.due(elapsed_us)
-        if lag_us is None:
-            lag_us = self._sessions.lags.due(elapsed_us)
-        return record.hold_us if lag_us is None else min(record.commit_us + lag_us, record.hold_us)
+    def _due(self, record: Record, now_us: int) -> int | None:
+        """Return when the session's block is expected: by its own replies, before it has any by everybody's."""
+        if record.result_us is None:
+            return None
+        elapsed_us = now_us - record.result_us
+        replies = record.replies if record.replies.known else self._sessions.replies
+        reply_us = replies.due(elapsed_us)
+        return None if reply_us is None else record.result_us + reply_us
 
     def _step(self) -> None:
         started_us = self._now()

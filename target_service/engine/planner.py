@@ -105,6 +105,7 @@ class Planner:
             self._runner.truncate(record.slot, work.cached)
         self._room.set(record.slot, length)
         record.session = session
+        record.rows = len(work.rows)
         return work
 
     def _pieces(self) -> list[Piece]:

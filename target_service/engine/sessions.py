@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from foreword.protocol.messages import Block, LinkState, Receipt, TargetOpen, VerdictNotice
+from foreword.protocol.messages import Block, LinkState, Receipt, Result, TargetOpen, VerdictNotice
 from foreword.runner.port import Runner
-from target_service.core.estimates import Emitted, Lags
+from target_service.core.estimates import Emitted, Replies
 from target_service.core.session import opened
 from target_service.core.state import Answer, Bounds, Count, Free, HoldStep, Outcome, Phase, Session, Tell
 from target_service.engine.links import Links
@@ -34,8 +34,12 @@ class Record:
     """When it became part of the next step."""
     lag_us: int | None = None
     """Block arrival minus Commit arrival of the block that is here."""
+    result_us: int | None = None
+    """When its last final Result was known; None before the first."""
+    rows: int = 1
+    """Rows of its last step."""
     arrivals: dict[BlockName, int] = field(default_factory=dict)
-    lags: Lags = field(default_factory=Lags)
+    replies: Replies = field(default_factory=Replies)
     emitted: Emitted = field(default_factory=Emitted)
 
 
@@ -48,8 +52,8 @@ class Sessions:
     """Owns the records; the order of iteration is the order of opening."""
 
     def __init__(self, runner: Runner, room: Room, outbox: Outbox, *, instance: str) -> None:
-        self.lags = Lags(window=128)
-        """Block lags of all sessions, for those that have none yet."""
+        self.replies = Replies(window=128)
+        """Reply times of all sessions, for those that have none yet."""
         self._runner = runner
         self._room = room
         self._outbox = outbox
@@ -95,6 +99,8 @@ class Sessions:
             match action:
                 case Tell(event):
                     self._outbox.tell(record.stream, event)
+                    if isinstance(event, Result) and event.final:
+                        record.result_us = at_us
                 case Answer(message):
                     self._answer(message)
                 case HoldStep(_, wait_us):
@@ -104,7 +110,7 @@ class Sessions:
                 case Free():
                     self._free(record)
         if after.block is not before.block:
-            self._note_block(record, after.block)
+            self._note_block(record, after.block, at_us=at_us)
         if after.phase is not before.phase and after.phase in (Phase.READY, Phase.LEASE):
             record.ready_us = at_us
         if after.tickets is not before.tickets and after.phase is not Phase.GONE:
@@ -113,7 +119,7 @@ class Sessions:
     def block_came(self, record: Record, block: Block, *, link: int, at_us: int) -> None:
         """Note when and over which link a block came, before its transition."""
         if len(record.arrivals) > 2 * record.session.bounds.mailbox.blocks:
-            held = {name(b) for b in record.session.mailbox}
+            held = {name(b) for b in (*record.session.mailbox, record.session.block) if b is not None}
             record.arrivals = {n: us for n, us in record.arrivals.items() if n in held}
         record.arrivals.setdefault(name(block), at_us)
         if self._links.used(block.ticket, link):
@@ -135,13 +141,14 @@ class Sessions:
         if link is not None:
             self._outbox.answer(link, message)
 
-    def _note_block(self, record: Record, block: Block | None) -> None:
+    def _note_block(self, record: Record, block: Block | None, *, at_us: int) -> None:
         record.lag_us = None
-        arrived_us = record.arrivals.get(name(block)) if block else None
-        if arrived_us is not None:
-            record.lag_us = arrived_us - record.commit_us
-            record.lags.add(record.lag_us)
-            self.lags.add(record.lag_us)
+        if block is None:
+            return
+        record.lag_us = record.arrivals[name(block)] - record.commit_us
+        if record.result_us is not None:
+            record.replies.add(at_us - record.result_us)
+            self.replies.add(at_us - record.result_us)
 
     def _index_tickets(self, record: Record, before: tuple[bytes, ...]) -> None:
         for ticket in before:
