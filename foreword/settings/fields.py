@@ -101,11 +101,17 @@ class Leaf:
 def leaves(model: type[BaseModel], prefix: str = "", path: tuple[str, ...] = ()) -> Iterator[Leaf]:
     """Yield all settings of a model, sections unfolded, in the order of declaration."""
     for name, info in model.model_fields.items():
-        kind = _plain(info.annotation)
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from leaves(kind, prefix, (*path, name))
+        section = section_of(info)
+        if section is not None:
+            yield from leaves(section, prefix, (*path, name))
         else:
             yield Leaf((*path, name), info, prefix)
+
+
+def section_of(info: FieldInfo) -> type[BaseModel] | None:
+    """Return the section that a field is, None if it is a setting."""
+    kind = _plain(info.annotation)
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
 def shown(value: object) -> str:

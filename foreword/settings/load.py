@@ -14,7 +14,7 @@ from pydantic_settings import EnvSettingsSource
 
 from foreword.errors import InvalidField
 from foreword.settings.base import Settings
-from foreword.settings.fields import Leaf, leaves
+from foreword.settings.fields import Leaf, leaves, section_of
 
 S = TypeVar("S", bound=Settings)
 Values = Mapping[str, Any]
@@ -49,7 +49,7 @@ def load(kind: type[S], *, flags: Mapping[tuple[str, ...], object] | None = None
     ]
     merged: dict[str, Any] = {}
     for source in reversed(sources):
-        _merge(merged, source.values)
+        _merge(kind, merged, source.values)
     try:
         return kind(**merged)
     except ValidationError as error:
@@ -84,12 +84,15 @@ def _nested(flags: Mapping[tuple[str, ...], object]) -> Values:
     return values
 
 
-def _merge(under: dict[str, Any], over: Values) -> None:
+def _merge(kind: type[BaseModel], under: dict[str, Any], over: Values) -> None:
+    """Put the values of `over` on top: sections are merged, a setting that is a mapping itself is replaced."""
     for name, value in over.items():
-        if isinstance(value, Mapping) and isinstance(under.get(name), dict) and name != "roles":
-            _merge(under[name], value)
+        section = section_of(kind.model_fields[name]) if name in kind.model_fields else None
+        if section is not None and isinstance(value, Mapping):
+            under[name] = inner = dict(under[name]) if isinstance(under.get(name), Mapping) else {}
+            _merge(section, inner, value)
         else:
-            under[name] = dict(value) if isinstance(value, Mapping) else value
+            under[name] = value
 
 
 def _invalid(kind: type[Settings], error: ValidationError, sources: list[_Source]) -> InvalidField:
