@@ -176,6 +176,13 @@ def test_roles_from_a_flag_and_from_a_file(write):
     assert load(Example, flags=TLS, config=config).tls.roles == wanted
 
 
+def test_roles_of_a_stronger_source_replace_the_weaker_ones(write):
+    config = write("tls: {cert: c, key: k, ca: a, roles: {a.example: draft}}\n")
+    settings = load(Example, flags={("tls", "roles"): "b.example=client", ("tls", "key"): "other"}, config=config)
+    assert settings.tls.roles == {"b.example": frozenset({Role.CLIENT})}
+    assert (str(settings.tls.cert), str(settings.tls.key)) == ("c", "other")
+
+
 def test_tls_without_roles_is_refused():
     with pytest.raises(InvalidField, match=r"tls\.roles: got {}, wanted at least one name with a role"):
         load(Example, flags=TLS)
@@ -203,8 +210,8 @@ def test_values_as_they_would_be_given():
 def test_the_reference_page_is_written_from_the_types():
     page = render_reference({"foreword serve example": Example})
     assert "## `foreword serve example`" in page
-    row = "| `gamma` | `--gamma` | `FOREWORD_EXAMPLE_GAMMA` | `4` | a whole number from 0 to 32 (tokens) | Longest block. |"
-    assert row in page.splitlines()
+    gamma = ["`gamma`", "`--gamma`", "`FOREWORD_EXAMPLE_GAMMA`", "`4`", "a whole number from 0 to 32 (tokens)"]
+    assert f"| {' | '.join(gamma)} | Longest block. |" in page.splitlines()
     assert "| `inner.speed` | `--inner-speed` | `FOREWORD_EXAMPLE_INNER__SPEED` | `1.5` |" in page
     assert "`--insecure`, `--no-insecure`" in page
     assert "Colour of the \\| line." in page
