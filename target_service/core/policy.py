@@ -25,7 +25,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A session whose block is expected. `limit_us` is the end of its Commit's wait, None before the Commit has come."""
+    """A session whose block is expected. `limit_us` is the end of its Commit's wait, None while it has no Commit."""
 
     part: Part
     due_us: int
