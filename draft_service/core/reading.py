@@ -5,11 +5,12 @@ The last token is never read ahead: it is the row whose logits the next candidat
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from draft_service.core.session import prefilled
 from draft_service.core.state import Outcome, Phase, Session, Tell
 from foreword.protocol.messages import Follow, Tokens
+from foreword.values import replace
 
 FOLLOW_EVERY = 8
 """Tokens compared before a Follow goes out."""

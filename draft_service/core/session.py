@@ -6,8 +6,6 @@ committed, and the digest of those tokens is in its random addresses.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from draft_service.core.state import Bounds, Count, Free, Outcome, Phase, Push, PushLater, Session, Tell, Writing
 from draft_service.core.writing import finished, start, to_block
 from foreword.errors import ProtocolFault
@@ -15,6 +13,7 @@ from foreword.protocol import digest as digests
 from foreword.protocol.messages import Advance, DraftOpen, DraftOpened, Lost, Receipt, VerdictNotice
 from foreword.protocol.sequence import Sequence, merge, usable
 from foreword.protocol.words import LossCode, ReceiptCode
+from foreword.values import replace
 
 
 def opened(message: DraftOpen, bounds: Bounds) -> Session:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from draft_service.core.state import Outcome, Phase, Push, Session, Writing
 from foreword.protocol.messages import Block, BlockLaw, OneHot, SparseCounts, Tokens
 from foreword.protocol.words import Rule
+from foreword.values import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def _synthetic(config: DrafterConfig) -> ModelDrafter:
         name=config.name or "synthetic",
         source=config.model,
         weights_digest="",
-        tokenizer_digest="",
+        tokenizer_digest=hashlib.sha256(f"synthetic {model.vocabulary}".encode()).hexdigest(),
         vocabulary_size=model.vocabulary,
         longest_context=model.context,
         dtype="float64",
