@@ -2,52 +2,89 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from foreword.protocol.generation import Finish
 from foreword.protocol.words import ResultKind
 from orchestrator.measure.rounds import RoundParts
+from orchestrator.measure.tallies import Tally
 from orchestrator.sessions.output import Decided
 
-_PART_SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+_PART_US = (100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6)
 _LATENCY_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0)
 _GAMMAS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
 
 
+class RoundMetrics(Collector):
+    """What every round touches."""
+
+    def __init__(self) -> None:
+        self._kinds = dict.fromkeys(ResultKind, 0)
+        self._late = 0
+        self._gamma = Tally(_GAMMAS)
+        self._offered: list[int] = []
+        self._kept: list[int] = []
+        self._parts = [Tally(_PART_US) for _ in RoundParts._fields]
+
+    def decided(self, decided: Decided) -> None:
+        """Count a round or plain step."""
+        result, kept = decided.emit.result, decided.emit.verdict.kept
+        self._kinds[result.kind] += 1
+        self._late += decided.late
+        self._gamma.add(decided.gamma)
+        while len(self._offered) < len(result.ids):
+            self._offered.append(0)
+            self._kept.append(0)
+        for index in range(len(result.ids)):
+            self._offered[index] += 1
+            self._kept[index] += index < kept
+        for tally, value in zip(self._parts, decided.parts, strict=True):
+            if value is not None:
+                tally.add(value)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of a scrape."""
+        rounds = CounterMetricFamily("foreword_rounds", "Results by kind: evidence or a plain step.", labels=["kind"])
+        for kind, count in self._kinds.items():
+            rounds.add_metric([kind.name.lower()], count)
+        yield rounds
+        yield CounterMetricFamily("foreword_fallback", "Rounds that went without their block.", value=self._late)
+        gamma = HistogramMetricFamily("foreword_gamma", "Candidates asked for per round; 0 under a lease.")
+        gamma.add_metric([], self._gamma.buckets(), self._gamma.total)
+        yield gamma
+        yield _by_position("foreword_draft_tokens_per_pos", "Candidates verified, by position.", self._offered)
+        yield _by_position("foreword_accepted_tokens_per_pos", "Candidates kept, by position.", self._kept)
+        parts = HistogramMetricFamily("foreword_round_seconds", "Parts of rounds.", labels=["part"])
+        for name, tally in zip(RoundParts._fields, self._parts, strict=True):
+            seconds = [(bound if bound == "+Inf" else str(float(bound) / 1e6), n) for bound, n in tally.buckets()]
+            parts.add_metric([name], seconds, tally.total / 1e6)
+        yield parts
+
+
+def _by_position(name: str, documentation: str, counts: list[int]) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, documentation, labels=["position"])
+    for position, count in enumerate(counts):
+        family.add_metric([str(position)], count)
+    return family
+
+
 class OrchestratorMetrics:
-    """The metrics, registered in the process's registry; children are looked up once."""
+    """The metrics, registered in the process's registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        rounds = RoundMetrics()
+        registry.register(rounds)
+        self.decided = rounds.decided
         self._events = Counter(
             "foreword_orchestrator_events",
             "Messages that were ignored, late or wrong, and what became of drafts, by kind.",
             ["event"],
             registry=registry,
         )
-        rounds = Counter(
-            "foreword_rounds", "Results by kind: evidence about a block, or a plain step.", ["kind"], registry=registry
-        )
-        self._rounds = {kind: rounds.labels(kind.name.lower()) for kind in ResultKind}
-        self._fallbacks = Counter("foreword_fallback", "Rounds that went without their block.", registry=registry)
-        self._gamma = Histogram(
-            "foreword_gamma", "Candidates asked for per round; 0 under a lease.", buckets=_GAMMAS, registry=registry
-        )
-        self._offered = Counter(
-            "foreword_draft_tokens_per_pos", "Candidates verified, by position.", ["position"], registry=registry
-        )
-        self._kept = Counter(
-            "foreword_accepted_tokens_per_pos", "Candidates kept, by position.", ["position"], registry=registry
-        )
-        self._positions: list[tuple[Counter, Counter]] = []
-        parts = Histogram(
-            "foreword_round_seconds", "Parts of rounds.", ["part"], buckets=_PART_SECONDS, registry=registry
-        )
-        self._parts = [(field.name, parts.labels(field.name)) for field in fields(RoundParts)]
-        self._requests(registry)
-
-    def _requests(self, registry: CollectorRegistry) -> None:
         self._finished = Counter(
             "foreword_requests", "Choices that ended, by finish reason or error.", ["reason"], registry=registry
         )
@@ -68,23 +105,6 @@ class OrchestratorMetrics:
         """Count a named event."""
         self._events.labels(name).inc()
 
-    def decided(self, decided: Decided) -> None:
-        """Count a round or plain step."""
-        result, kept = decided.emit.result, decided.emit.verdict.kept
-        self._rounds[result.kind].inc()
-        self._gamma.observe(decided.gamma)
-        if decided.late:
-            self._fallbacks.inc()
-        for index in range(len(result.ids)):
-            offered, accepted = self._position(index)
-            offered.inc()
-            if index < kept:
-                accepted.inc()
-        for name, part in self._parts:
-            value = getattr(decided.parts, name)
-            if value is not None:
-                part.observe(value / 1e6)
-
     def running(self, requests: int) -> None:
         """Take note of how many requests are at work."""
         self._running.set(requests)
@@ -100,9 +120,3 @@ class OrchestratorMetrics:
     def failed(self, code: str) -> None:
         """Count a request that ended with an error."""
         self._finished.labels(code.lower()).inc()
-
-    def _position(self, index: int) -> tuple[Counter, Counter]:
-        while len(self._positions) <= index:
-            position = str(len(self._positions))
-            self._positions.append((self._offered.labels(position), self._kept.labels(position)))
-        return self._positions[index]

@@ -42,9 +42,9 @@ class WaitLimits:
 class FixedPolicy:
     """Blocks of a fixed size; the wait follows the block lags that were measured.
 
-    It is three times the 95th percentile, plus the least: a block that is missed costs a round of drafting, while a wait
-    costs something only when a block does not come at all, of which broken links tell at once. `send_by` makes a
-    draft send what it has before the wait is over.
+    It is three times the 95th percentile, plus the least: a block that is missed costs a round of drafting, while a
+    wait costs something only when a block does not come at all, of which broken links tell at once. `send_by` makes
+    a draft send what it has before the wait is over.
     """
 
     def __init__(self, waits: WaitLimits) -> None:

@@ -114,6 +114,8 @@ def after_round(session: Session, result: Result) -> Outcome:
     if commit is None or not isinstance(commit.order, BlockOrder) or draft.phase is not DraftPhase.LIVE:
         return session, ()
     if result.kind is ResultKind.EVIDENCE:
+        if not draft.late and not draft.suspected:
+            return session, ()
         return replace(session, draft=replace(draft, late=0, suspected=0)), ()
     draft = replace(draft, late=draft.late + 1)
     if draft.late < LATE_ROUNDS:

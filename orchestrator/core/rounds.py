@@ -15,6 +15,7 @@ from foreword.protocol.words import FinishReason
 from foreword.values import replace
 from orchestrator.core.state import (
     Action,
+    DraftPart,
     DraftPhase,
     Ended,
     Outcome,
@@ -32,8 +33,8 @@ def output_left(session: Session) -> int:
     return session.request.max_output - session.sequence.base
 
 
-def next_commit(session: Session, plan: RoundPlan) -> tuple[Session, Commit]:
-    """Return the next round's Commit, counted and not sent yet."""
+def next_commit(session: Session, plan: RoundPlan) -> Commit:
+    """Return the next round's Commit; `started` tells the session that it goes out."""
     gamma = block_gamma(session, plan)
     order: BlockOrder | PlainOrder
     if gamma > 0:
@@ -41,18 +42,15 @@ def next_commit(session: Session, plan: RoundPlan) -> tuple[Session, Commit]:
         order = BlockOrder(plan.wait_us, gamma, session.draft.target.ticket)
     else:
         order = PlainOrder(min(output_left(session), plan.lease or output_left(session)))
-    base = session.sequence.base
-    commit = Commit(
+    return Commit(
         sid=session.target_sid or 0,
         round=session.round + 1,
-        base=base,
+        base=session.sequence.base,
         tokens=session.sequence.since(session.target_base),
         digest=session.sequence.digest,
         rule=session.rule,
         order=order,
     )
-    session = replace(session, round=commit.round, commit=commit, target_base=base, recalled=False)
-    return session, commit
 
 
 def block_gamma(session: Session, plan: RoundPlan) -> int:
@@ -64,29 +62,40 @@ def block_gamma(session: Session, plan: RoundPlan) -> int:
     return max(0, min(plan.gamma, session.request.gamma_max, output_left(session) - 1, draft_left))
 
 
+def started(session: Session, commit: Commit, *, phase: Phase, draft: DraftPart) -> Session:
+    """Return the session whose next round is out."""
+    return replace(
+        session, phase=phase, round=commit.round, commit=commit, target_base=commit.base, recalled=False, draft=draft
+    )
+
+
 def send_round(session: Session, plan: RoundPlan) -> Outcome:
     """Send r+1: the Commit first, then the Advance."""
-    session, commit = next_commit(session, plan)
-    session = replace(session, phase=Phase.WAIT)
-    session, advance = advance_draft(session, plan)
+    commit = next_commit(session, plan)
+    draft, advance = _advanced(session, commit, plan)
+    session = started(session, commit, phase=Phase.WAIT, draft=draft)
     return session, (ToTarget(commit), *advance, Watch(commit.round))
 
 
 def advance_draft(session: Session, plan: RoundPlan) -> Outcome:
     """Bring committed tokens to the draft, with the order that the Commit that is out implies."""
-    draft, commit = session.draft, session.commit
-    if draft.phase is DraftPhase.NONE or commit is None:
+    if session.commit is None:
         return session, ()
+    draft, advance = _advanced(session, session.commit, plan)
+    return (replace(session, draft=draft), advance) if advance else (session, ())
+
+
+def _advanced(session: Session, commit: Commit, plan: RoundPlan) -> tuple[DraftPart, tuple[ToDraft, ...]]:
+    draft, sequence = session.draft, session.sequence
+    if draft.phase is DraftPhase.NONE or len(sequence.tokens) >= draft.longest_length > 0:
+        return draft, ()
     gamma = commit.order.gamma if isinstance(commit.order, BlockOrder) else 0
-    base = session.sequence.base
-    if len(session.sequence.tokens) >= draft.longest_length > 0:
-        return session, ()
     advance = Advance(
         sid=draft.sid,
         round=commit.round,
-        base=base,
-        tokens=session.sequence.since(draft.base),
-        digest=session.sequence.digest,
+        base=sequence.base,
+        tokens=sequence.since(draft.base),
+        digest=sequence.digest,
         rule=commit.rule,
         gamma=gamma,
         stop_threshold=plan.stop_threshold,
@@ -94,8 +103,7 @@ def advance_draft(session: Session, plan: RoundPlan) -> Outcome:
         alternatives=plan.alternatives if gamma else 0,
         target=draft.target if draft.moved else None,
     )
-    draft = replace(draft, base=base, moved=False)
-    return replace(session, draft=draft), (ToDraft(advance),)
+    return replace(draft, base=sequence.base, moved=False), (ToDraft(advance),)
 
 
 def recall(session: Session) -> Outcome:

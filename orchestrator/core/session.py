@@ -17,6 +17,7 @@ from orchestrator.core.rounds import (
     output_left,
     recall,
     send_round,
+    started,
 )
 from orchestrator.core.state import (
     Action,
@@ -50,7 +51,8 @@ def open_target(session: Session, sid: int, address: TargetAddress, plan: RoundP
     )
     first = None
     if draft.phase is not DraftPhase.LIVE:
-        session, first = next_commit(session, plan)
+        first = next_commit(session, plan)
+        session = started(session, first, phase=Phase.OPENING, draft=draft)
     message = TargetOpen(
         sid=sid,
         tokens=session.sequence.tokens,
@@ -129,9 +131,9 @@ def _go_on(session: Session, result: Result, plan: RoundPlan) -> Outcome:
     if not result.final:
         return _lease_goes_on(session, plan)
     session, actions = after_round(session, result)
-    session = replace(_watch_fallbacks(session, result), commit=None)
+    session = _watch_fallbacks(session, result)
     if session.client_full:
-        return replace(session, phase=Phase.HELD), actions
+        return replace(session, phase=Phase.HELD, commit=None), actions
     session, sent = send_round(session, plan)
     return session, (*actions, *sent)
 
@@ -159,9 +161,10 @@ def _fault(session: Session, result: Result) -> str:
         return f"emit: got {len(result.emit)} for {len(result.ids)} candidates, wanted one more than candidates"
     if isinstance(commit.order, BlockOrder) and not result.final:
         return "final: a block's Result must be final"
-    largest = session.request.vocabulary_size
-    if any(not 0 <= t < largest for t in (*result.ids, *(e for e in result.emit if e is not None))):
-        return f"ids: a token is out of range, wanted ids from 0 to {largest - 1}"
+    size = session.request.vocabulary_size
+    ids = (*result.ids, *(token for token in result.emit if token is not None))
+    if ids and not 0 <= min(ids) <= max(ids) < size:
+        return f"ids: got {min(ids)} to {max(ids)}, wanted ids from 0 to {size - 1}"
     return ""
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from foreword.protocol.generation import RoundPart
 from foreword.protocol.messages import Result
 from foreword.protocol.words import ResultKind
 
 
-@dataclass(frozen=True, slots=True)
-class RoundParts:
+class RoundParts(NamedTuple):
     """One round's parts in microseconds; None where a part did not occur or cannot be told."""
 
     draft_queue: int | None
@@ -24,9 +23,6 @@ class RoundParts:
     verify_compute: int
     host: int
     """Work at the target on evidence and at the orchestrator from a Result to the next Commit."""
-
-
-PART_NAMES = tuple(field.name for field in fields(RoundParts))
 
 
 class RoundClock:
@@ -72,19 +68,18 @@ class PartsOfRequest:
     """Collects the parts of a choice's rounds."""
 
     def __init__(self) -> None:
-        self._values: dict[str, list[int]] = {name: [] for name in PART_NAMES}
+        self._rounds: list[RoundParts] = []
 
     def add(self, parts: RoundParts) -> None:
         """Take the parts of one round."""
-        for name, values in self._values.items():
-            value = getattr(parts, name)
-            if value is not None:
-                values.append(value)
+        self._rounds.append(parts)
 
     def summary(self) -> tuple[RoundPart, ...]:
         """Return the median and sum of every part that occurred."""
-        return tuple(
-            RoundPart(name, p50_us=float(statistics.median(values)), sum_us=float(sum(values)))
-            for name, values in self._values.items()
-            if values
-        )
+        summary = []
+        for index, name in enumerate(RoundParts._fields):
+            values = [parts[index] for parts in self._rounds]
+            known = [float(value) for value in values if value is not None]
+            if known:
+                summary.append(RoundPart(name, p50_us=statistics.median(known), sum_us=sum(known)))
+        return tuple(summary)

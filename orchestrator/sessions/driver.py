@@ -10,6 +10,7 @@ from foreword.errors import ForewordError
 from foreword.protocol.messages import (
     BlockOrder,
     Commit,
+    DraftCommand,
     DraftOpened,
     Follow,
     LinkState,
@@ -23,7 +24,6 @@ from foreword.protocol.words import FinishReason, ResultKind
 from orchestrator.core import draft_part, rounds
 from orchestrator.core import session as core
 from orchestrator.core.state import (
-    Action,
     Count,
     DraftPhase,
     Emit,
@@ -196,33 +196,30 @@ class SessionDriver:
     def _apply(self, outcome: Outcome) -> None:
         """Take a new state; first send everything, then look for new peers, which may lead back here."""
         self.session, actions = outcome
+        reactions = []
         try:
             for action in actions:
-                self._execute(action)
+                match action:
+                    case ToTarget():
+                        self._send_to_target(action.command)
+                    case ToDraft():
+                        self._send_to_draft(action.command)
+                    case Emit():
+                        self._hand_over(Decided(action, *self._round))
+                    case Watch():
+                        self._watch()
+                    case Ended():
+                        self._close()
+                        self._hand_over(action)
+                    case _:
+                        reactions.append(action)
         except ForewordError as error:  # a value of the request that no message can carry
             self.fail(error)
             return
-        for action in actions:
-            self._react(action)
+        for reaction in reactions:
+            self._react(reaction)
 
-    def _execute(self, action: Action) -> None:
-        match action:
-            case ToTarget(command):
-                self._send_to_target(command)
-            case ToDraft(command):
-                if self._draft.peer is not None:
-                    self._draft.peer.send(command)
-            case Emit():
-                self._hand_over(Decided(action, *self._round))
-            case Watch():
-                self._watch()
-            case Ended():
-                self._close()
-                self._hand_over(action)
-            case _:
-                return
-
-    def _react(self, action: Action) -> None:
+    def _react(self, action: NeedTarget | NeedDraft | Count) -> None:
         match action:
             case NeedTarget():
                 self._target.seek_again()
@@ -233,8 +230,10 @@ class SessionDriver:
                 self._around.meters.event(name)
                 if name in ("suspect", "link_down"):
                     self._draft.doubt(name)
-            case _:
-                return
+
+    def _send_to_draft(self, command: DraftCommand) -> None:
+        if self._draft.peer is not None:
+            self._draft.peer.send(command)
 
     def _send_to_target(self, command: TargetCommand) -> None:
         if self._target.peer is None:

@@ -99,9 +99,11 @@ class TokenSink:
         rest = self._stream.flush()
         if rest and self._held:
             self._held[-1].text += rest
+            rest = ""
         ready = list(self._held)
         self._held.clear()
-        return self._deltas(ready)
+        deltas = self._deltas(ready)
+        return [*deltas, Delta(self._options.choice, rest)] if rest else deltas
 
     def _take_one(self, token: OutputToken, ready: list[_Held]) -> None:
         text = self._stream.push(token.id)

@@ -258,9 +258,13 @@ async def test_a_client_that_never_reads_is_given_up() -> None:
     got = [await anext(events)]
     stage.world.clock.run_for(5_000_000)
     assert not stage.world.fake_targets[0].sessions
-    with pytest.raises(DeadlineExceeded, match="client"):
+
+    async def rest() -> None:
         async for event in events:
             got.append(event)
+
+    with pytest.raises(DeadlineExceeded, match="client"):
+        await rest()
     words = ids_of(got)
     assert words == text_after(PROMPT, 300)[: len(words)]
     assert stage.counted.failures == ["DEADLINE_EXCEEDED"]

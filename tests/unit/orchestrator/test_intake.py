@@ -83,7 +83,7 @@ def test_refusals_name_the_field(request_: GenerateRequest, field: str) -> None:
 
 
 def test_unknown_model_names_both() -> None:
-    with pytest.raises(NotFound, match="'other'.*'m'"):
+    with pytest.raises(NotFound, match=r"'other'.*'m'"):
         prepare(replace(PROMPT, model="other"))
     prepare(replace(PROMPT, model="m"))
 
@@ -92,7 +92,7 @@ def test_unknown_draft_is_not_found() -> None:
     made = intake()
     peer = made._drafts.peers[0]
     peer.info = ServerInfo(replace(MODEL, name="small"), "", "", "", 1, 1, drafter=Drafter.MODEL)
-    with pytest.raises(NotFound, match="'big'.*small"):
+    with pytest.raises(NotFound, match=r"'big'.*small"):
         made.prepare(replace(PROMPT, speculation=Speculation(draft="big")), "id")
     with pytest.raises(NotFound, match="lookup"):
         made.prepare(replace(PROMPT, speculation=Speculation(drafter=Drafter.LOOKUP)), "id")
