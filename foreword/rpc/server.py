@@ -42,7 +42,7 @@ class ServerOptions:
     address_file: Path | None = None
     """Where the bound address is written once the server is ready."""
     grace_s: float = 10.0
-    """Time that running calls get when the server stops."""
+    """Time that draining may take, and that running calls get afterwards."""
 
 
 class RpcServer:
@@ -57,6 +57,11 @@ class RpcServer:
         self._health = health_aio.HealthServicer()
         self.address = ""
         """Host and port that the server is bound to, once it is started."""
+
+    @property
+    def grace_s(self) -> float:
+        """Time that draining may take, and that running calls get afterwards."""
+        return self._options.grace_s
 
     async def start(self) -> str:
         """Bind and serve, not ready yet; returns the bound address. Raises Unavailable if the port is taken."""
@@ -114,7 +119,8 @@ async def serve(
 ) -> None:
     """Run a server until `stop` is set or SIGTERM or SIGINT comes.
 
-    `started` gets the bound address and returns when the service can take requests; `drain` moves its sessions away.
+    `started` gets the bound address and returns when the service can take requests; `drain` moves its sessions away and
+    is cut off after the grace time.
     """
     stop_on_signals(stop)
     address = await server.start()
@@ -126,10 +132,17 @@ async def serve(
         await stop.wait()
         _log.info("draining", address=address)
         await server.drain()
-        await drain()
+        await _within(server.grace_s, drain())
     finally:
         await server.stop()
         _log.info("stopped", address=address)
+
+
+async def _within(grace_s: float, work: Awaitable[None]) -> None:
+    try:
+        await asyncio.wait_for(work, grace_s)
+    except TimeoutError:
+        _log.warning("not drained in time", grace_s=grace_s)
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:

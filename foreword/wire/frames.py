@@ -31,6 +31,7 @@ from foreword.protocol.messages import (
 )
 from foreword.v1 import draft_pb2, target_pb2
 from foreword.wire import blocks, draft, events, target
+from foreword.wire.bounds import check_entries
 from foreword.wire.common import Attributed, hello_message, liveness_message, read_hello, read_liveness
 from foreword.wire.handles import HandleDecoder, HandleEncoder
 from foreword.wire.limits import Limits
@@ -86,8 +87,7 @@ class TargetAttachClient(FrameCodec[TargetCommand, Attributed[TargetEvent]]):
         return Encoded(message.sid, _entries(target.command_messages, message, self._limits))
 
     def decode(self, data: bytes) -> Frame[Attributed[TargetEvent]]:
-        m = _parse(target_pb2.TargetServiceAttachResponse, data)
-        _check_entries(len(m.events), self._limits)
+        m = _parse(target_pb2.TargetServiceAttachResponse, data, self._limits)
         return _frame(m, [events.read_event(entry, self._limits) for entry in m.events], self._limits)
 
 
@@ -102,8 +102,7 @@ class TargetAttachServer(FrameCodec[TargetEvent, Attributed[TargetCommand]]):
         return Encoded(getattr(message, "sid", None), _entry(events.event_message, message, self._limits))
 
     def decode(self, data: bytes) -> Frame[Attributed[TargetCommand]]:
-        m = _parse(target_pb2.TargetServiceAttachRequest, data)
-        _check_entries(len(m.commands), self._limits)
+        m = _parse(target_pb2.TargetServiceAttachRequest, data, self._limits)
         read = (target.read_command(entry, self._limits) for entry in m.commands)
         return _frame(m, _joined(self._prompts, read), self._limits)
 
@@ -118,8 +117,7 @@ class DraftAttachClient(FrameCodec[DraftCommand, Attributed[DraftEvent]]):
         return Encoded(message.sid, _entries(draft.command_messages, message, self._limits))
 
     def decode(self, data: bytes) -> Frame[Attributed[DraftEvent]]:
-        m = _parse(draft_pb2.DraftServiceAttachResponse, data)
-        _check_entries(len(m.events), self._limits)
+        m = _parse(draft_pb2.DraftServiceAttachResponse, data, self._limits)
         return _frame(m, [draft.read_event(entry, self._limits) for entry in m.events], self._limits)
 
 
@@ -134,8 +132,7 @@ class DraftAttachServer(FrameCodec[DraftEvent, Attributed[DraftCommand]]):
         return Encoded(getattr(message, "sid", None), _entry(draft.event_message, message, self._limits))
 
     def decode(self, data: bytes) -> Frame[Attributed[DraftCommand]]:
-        m = _parse(draft_pb2.DraftServiceAttachRequest, data)
-        _check_entries(len(m.commands), self._limits)
+        m = _parse(draft_pb2.DraftServiceAttachRequest, data, self._limits)
         read = (draft.read_command(entry, self._limits) for entry in m.commands)
         return _frame(m, _joined(self._prompts, read), self._limits)
 
@@ -151,8 +148,7 @@ class PushBlocksClient(FrameCodec[Block, "tuple[bytes | None, Receipt | VerdictN
         return Encoded(None, _entry(blocks.block_message, message, self._handles))
 
     def decode(self, data: bytes) -> Frame[tuple[bytes | None, Receipt | VerdictNotice | ForewordError]]:
-        m = _parse(target_pb2.TargetServicePushBlocksResponse, data)
-        _check_entries(len(m.receipts) + len(m.verdicts), self._limits)
+        m = _parse(target_pb2.TargetServicePushBlocksResponse, data, self._limits)
         receipts = [blocks.read_receipt(entry, self._handles, self._limits) for entry in m.receipts]
         verdicts = [blocks.read_verdict(entry, self._handles, self._limits) for entry in m.verdicts]
         return _frame(m, [*receipts, *verdicts], self._limits)
@@ -171,8 +167,7 @@ class PushBlocksServer(FrameCodec["Receipt | VerdictNotice | blocks.BadBlock", "
         return Encoded(None, _entry(blocks.receipt_message, message, self._handles, self._limits))
 
     def decode(self, data: bytes) -> Frame[Block | blocks.BadBlock]:
-        m = _parse(target_pb2.TargetServicePushBlocksRequest, data)
-        _check_entries(len(m.blocks), self._limits)
+        m = _parse(target_pb2.TargetServicePushBlocksRequest, data, self._limits)
         read = [blocks.read_block(entry, self._handles, self._limits) for entry in m.blocks]
         return _frame(m, read, self._limits)
 
@@ -214,16 +209,12 @@ def _entry(message: Callable[..., Message], *arguments: object, field: int = ENT
         raise InvalidField("message", str(error), "numbers that fit their fields") from error
 
 
-def _parse(kind: Any, data: bytes) -> Any:
+def _parse(kind: Any, data: bytes, limits: Limits) -> Any:
+    check_entries(data, limits.entries)
     try:
         return kind.FromString(data)
     except DecodeError as error:
         raise ProtocolFault(f"frame: got {len(data)} bytes that are no {kind.DESCRIPTOR.name}") from error
-
-
-def _check_entries(count: int, limits: Limits) -> None:
-    if count > limits.entries:
-        raise InvalidField("frame", count, f"at most {limits.entries} messages")
 
 
 def _joined(prompts: Reassembler[Any], read: Iterable[tuple[int | None, object]]) -> list[Any]:

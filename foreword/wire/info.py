@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from google.protobuf.message import DecodeError
 
 from foreword.errors import InvalidField, ProtocolFault
@@ -21,10 +23,7 @@ def encode_target_info(value: ServerInfo) -> bytes:
 
 def decode_target_info(data: bytes, limits: Limits) -> ServerInfo:
     """Return what a target says it is; raises InvalidField or ProtocolFault."""
-    try:
-        m = target_pb2.TargetServiceGetInfoResponse.FromString(data)
-    except DecodeError as error:
-        raise ProtocolFault(f"info: got bytes that are no TargetServiceGetInfoResponse ({error})") from error
+    m = _parse(target_pb2.TargetServiceGetInfoResponse, data, limits)
     return read_server(m.info, limits)
 
 
@@ -38,10 +37,7 @@ def encode_draft_info(value: DraftInfo) -> bytes:
 
 def decode_draft_info(data: bytes, limits: Limits) -> DraftInfo:
     """Return what a draft says it is; raises InvalidField or ProtocolFault."""
-    try:
-        m = draft_pb2.DraftServiceGetInfoResponse.FromString(data)
-    except DecodeError as error:
-        raise ProtocolFault(f"info: got bytes that are no DraftServiceGetInfoResponse ({error})") from error
+    m = _parse(draft_pb2.DraftServiceGetInfoResponse, data, limits)
     return DraftInfo(
         server=read_server(m.info, limits),
         gamma_max=read_count("info.gamma_max", m.gamma_max, most=limits.gamma),
@@ -102,3 +98,12 @@ def read_model(m: common_pb2.ModelInfo, limits: Limits) -> ModelInfo:
         dtype=read_text("model.dtype", m.dtype, limits.text),
         eos_ids=unpack_ids("model.eos_ids", m.eos_ids, most=limits.law_ids, vocabulary=limits.vocabulary),
     )
+
+
+def _parse(kind: Any, data: bytes, limits: Limits) -> Any:
+    if len(data) > limits.info_bytes:
+        raise InvalidField("info", len(data), f"at most {limits.info_bytes} bytes")
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise ProtocolFault(f"info: got {len(data)} bytes that are no {kind.DESCRIPTOR.name}") from error

@@ -37,10 +37,12 @@ class Limits:
     wait_us: int = 60_000_000
     """Time that a step may be held, or a block may take, in microseconds."""
     entries: int = 65_536
-    """Messages in one frame."""
+    """Messages in one frame, counted before it is parsed."""
+    info_bytes: int = 1 << 20
+    """Bytes of an answer to GetInfo."""
     partial_opens: int = 64
     """Opens of one stream whose tokens are not complete yet."""
-    partial_tokens: int = 1 << 22
+    partial_tokens: int = 1 << 21
     """Tokens of all Opens of one stream that are not complete yet."""
     handles: int = 8_192
     """Tickets of one stream whose handles are remembered."""

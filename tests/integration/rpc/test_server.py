@@ -238,6 +238,19 @@ async def test_serve_stops_while_the_service_is_still_starting():
     await asyncio.wait_for(serve(RpcServer(ServerOptions(), [ECHO]), stop=stop, started=never, drain=drain), 10)
 
 
+async def test_a_drain_that_does_not_end_is_cut_off():
+    stop = asyncio.Event()
+
+    async def started(_):
+        stop.set()
+
+    async def drain():
+        await asyncio.Event().wait()
+
+    server = RpcServer(ServerOptions(grace_s=0.05), [ECHO])
+    await asyncio.wait_for(serve(server, stop=stop, started=started, drain=drain), 10)
+
+
 async def test_a_service_that_cannot_start_ends_serve_with_its_error():
     async def fail(_):
         raise Unavailable("engine: not ready in 1 s")

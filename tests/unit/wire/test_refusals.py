@@ -263,8 +263,16 @@ def test_a_frame_that_is_none_ends_the_stream():
 
 
 def test_a_frame_of_too_many_messages_ends_the_stream():
-    with pytest.raises(InvalidField, match="frame: got 3, wanted at most 2 messages"):
+    with pytest.raises(InvalidField, match="frame: got 'over 2', wanted at most 2 messages"):
         TargetAttachServer(Limits(entries=2)).decode(b"\x1a\x00" * 3)
+
+
+def test_an_answer_to_get_info_is_bounded_before_it_is_parsed():
+    for decode in (decode_target_info, decode_draft_info):
+        with pytest.raises(InvalidField, match="info: got 11, wanted at most 10 bytes"):
+            decode(bytes(11), Limits(info_bytes=10))
+        with pytest.raises(ProtocolFault, match="info: got 2 bytes that are no"):
+            decode(b"\xff\xff", Limits())
 
 
 def test_numbers_that_do_not_fit_fail_where_they_are_sent():
