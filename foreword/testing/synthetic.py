@@ -15,7 +15,6 @@ from foreword.runner.checks import check_batch, check_truncation, taken_slot, un
 from foreword.runner.port import Logits, Rows
 from foreword.testing.synthetic_laws import SyntheticLaws
 
-
 _TIMER_SLACK_S = 0.0003
 """Most that a sleep is late on a machine with a core to spare."""
 
