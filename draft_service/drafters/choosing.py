@@ -10,8 +10,9 @@ import math
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from foreword.addresses.keys import draft_address
-from foreword.addresses.philox import integers, uniforms
+import numpy as np
+
+from foreword.addresses.philox import uniforms
 from foreword.laws.counts import counts_law, sample, to_counts
 from foreword.laws.law import Law
 from foreword.laws.parameters import LawParameters
@@ -40,6 +41,11 @@ class Manner(Enum):
     COUNTED = auto()
     """From integer counts that go along."""
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the draft's own random numbers are drawn with."""
+        return self in (Manner.SAMPLED, Manner.COUNTED)
+
 
 @dataclass(frozen=True, slots=True)
 class Style:
@@ -57,21 +63,11 @@ class Style:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """Where a candidate stands: what its random numbers are addressed by."""
-
-    position: int
-    round: int
-    digest: int
-
-
-@dataclass(frozen=True, slots=True)
 class Chosen:
     """A candidate, and the counts that it was drawn from under `token` and `block` at a temperature over 0."""
 
     token: int
     counts: SparseCounts | None
-    confidence: float = 1.0
 
 
 def manner(rule: Rule, law: LawParameters, keys: DraftKeys, style: Style) -> Manner:
@@ -96,18 +92,17 @@ def draft_parameters(how: Manner, law: LawParameters, style: Style) -> LawParame
     )
 
 
-def choose(how: Manner, law: Law, keys: DraftKeys, *, spot: Spot, style: Style) -> Chosen:
-    """Draw one candidate from the draft's law."""
+def choose(how: Manner, law: Law, keys: DraftKeys, *, position: int, number: int, style: Style) -> Chosen:
+    """Draw one candidate from the draft's law; `number` is the draft's own, of 64 bits, at the candidate's address."""
     if how is Manner.COUPLED:
         assert keys.match is not None
-        return Chosen(sample_match(law, keys.match, spot.position), None)
+        return Chosen(sample_match(law, keys.match, position), None)
     if how is Manner.LIKELIEST:
         return Chosen(law.best, None)
-    number = integers(keys.draft, draft_address(spot.digest, spot.round, spot.position), 1)
     if how is Manner.SAMPLED:
-        return Chosen(sample_uniform(law, float(uniforms(number)[0])), None)
+        return Chosen(sample_uniform(law, float(uniforms(np.array([number], dtype=np.uint64))[0])), None)
     counts = to_counts(law, bits=style.total_bits, mass=style.support_mass, cap=style.support_max)
-    return Chosen(sample(counts, int(number[0])), counts)
+    return Chosen(sample(counts, number), counts)
 
 
 def margin(how: Manner, law: Law, chosen: Chosen, *, keys: DraftKeys, position: int) -> float:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from draft_service.core.writing import Drawn
 from draft_service.drafters.ngrams import NgramIndex
-from draft_service.drafters.port import Abilities, CompareJob, DrawJob, ReadJob
+from draft_service.drafters.pen import Pen
+from draft_service.drafters.port import Abilities, CompareJob, ReadJob
 from foreword.errors import ForewordError, InvalidField
 from foreword.protocol.words import Drafter as Kind
 
@@ -57,19 +58,19 @@ class LookupDrafter:
         """Free a slot."""
         del self._indexes[slot]
 
-    def step(self, draws: Sequence[DrawJob], reads: Sequence[ReadJob]) -> list[Drawn | ForewordError]:
+    def step(self, pens: Sequence[Pen], reads: Sequence[ReadJob]) -> list[Drawn | ForewordError]:
         """Draw whole blocks, and index tokens for other sessions."""
         for job in reads:
             self._append(job.slot, job.read.cached, job.read.rows)
-        return [self._drawn(job) for job in draws]
+        return [self._drawn(pen) for pen in pens]
 
     def compare(self, jobs: Sequence[CompareJob]) -> list[int | ForewordError]:
         """Count how often the next token was the one that lookup would have drafted."""
         return [self._agreed(job) for job in jobs]
 
-    def _drawn(self, job: DrawJob) -> Drawn:
-        index = self._append(job.slot, job.draw.cached, job.draw.rows)
-        return Drawn(index.continuation(job.draw.left), None, stop=True)
+    def _drawn(self, pen: Pen) -> Drawn:
+        index = self._append(pen.slot, pen.cached, pen.rows)
+        return Drawn(index.continuation(pen.left), None, stop=True)
 
     def _agreed(self, job: CompareJob) -> int:
         # Its cache ends one token before the end, like every cache: the last wanted token is read by the next job.

@@ -7,25 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from draft_service.core.state import Session
-from draft_service.core.writing import Draw, Drawn
-from draft_service.drafters.choosing import (
-    Chosen,
-    Manner,
-    Spot,
-    Style,
-    choose,
-    confidence,
-    draft_parameters,
-    manner,
-    margin,
-)
-from draft_service.drafters.port import Abilities, CompareJob, DrawJob, ReadJob
+from draft_service.core.writing import Drawn
+from draft_service.drafters.choosing import Manner, MatchDraw, Style, choose, confidence, margin
+from draft_service.drafters.pen import Pen
+from draft_service.drafters.plan import Plan, argmax, plan_of
+from draft_service.drafters.port import Abilities, CompareJob, ReadJob
+from foreword.addresses.keys import draft_address
+from foreword.addresses.philox import integers_sought
 from foreword.errors import ForewordError
 from foreword.laws.law import Law
-from foreword.laws.parameters import LawParameters
 from foreword.laws.pipeline import LawRows, try_target_laws
 from foreword.protocol.words import Rule
 from foreword.runner.port import Logits, Rows, Runner
+from foreword.values import replace
 
 
 class ModelDrafter:
@@ -35,6 +29,8 @@ class ModelDrafter:
         self._runner = runner
         self._abilities = abilities
         self._style = style
+        self._width = abilities.vocabulary_size
+        self._plans: dict[int, Plan] = {}
 
     @property
     def abilities(self) -> Abilities:
@@ -52,110 +48,141 @@ class ModelDrafter:
 
     def close(self, slot: int) -> None:
         """Free a slot."""
+        self._plans.pop(slot, None)
         self._runner.close(slot)
 
-    def step(self, draws: Sequence[DrawJob], reads: Sequence[ReadJob]) -> list[Drawn | ForewordError]:
+    def step(self, pens: Sequence[Pen], reads: Sequence[ReadJob]) -> list[Drawn | ForewordError]:
         """Draw one candidate for each session and read ahead for others, in one forward pass."""
-        plans = [self._plan(job) for job in draws]
-        batch = [
-            self._rows(job.slot, job.draw.cached, job.draw.rows, need=1, temperature=parameters.temperature)
-            for job, (_, parameters) in zip(draws, plans, strict=True)
-        ]
-        batch += [self._rows(job.slot, job.read.cached, job.read.rows, need=0) for job in reads]
-        logits = self._runner.forward(batch)
-        laws = try_target_laws(
-            [
-                self._law_rows(job.session, parameters, rows, position=job.draw.position)
-                for job, (_, parameters), rows in zip(draws, plans, logits, strict=False)
-            ]
-        )
-        return [
-            found if isinstance(found, ForewordError) else self._drawn(job, how, found[0], rows)
-            for job, (how, _), found, rows in zip(draws, plans, laws, logits, strict=False)
-        ]
+        plans = [self._plan(pen) for pen in pens]
+        batch: list[Rows] = []
+        for pen, plan in zip(pens, plans, strict=True):
+            if not pen.ids:  # the first draw after a message: what it brought may have cut the context
+                self._runner.truncate(pen.slot, pen.cached)
+            batch.append(Rows(pen.slot, pen.rows, 1, plan.parameters.temperature))
+        for job in reads:
+            self._runner.truncate(job.slot, job.read.cached)
+            batch.append(Rows(job.slot, job.read.rows, 0))
+        return self._draw(pens, plans, self._runner.forward(batch)[: len(pens)])
 
     def compare(self, jobs: Sequence[CompareJob]) -> list[int | ForewordError]:
         """Guess as under `match`, or the likeliest token where there is no coupling: nothing guessed is ever sent."""
         plans = [self._guessing(job.session) for job in jobs]
-        logits = self._runner.forward(
-            [
-                self._rows(job.slot, c.cached, c.rows, need=c.count, temperature=parameters.temperature)
-                for job, (_, parameters) in zip(jobs, plans, strict=True)
-                for c in (job.compare,)
-            ]
-        )
-        laws = try_target_laws(
-            [
-                self._law_rows(job.session, parameters, rows, position=job.compare.position, wanted=job.compare.wanted)
-                for job, (_, parameters), rows in zip(jobs, plans, logits, strict=True)
-            ]
-        )
+        batch: list[Rows] = []
+        for job, plan in zip(jobs, plans, strict=True):
+            work = job.compare
+            self._runner.truncate(job.slot, work.cached)
+            batch.append(Rows(job.slot, work.rows, work.count, plan.parameters.temperature))
+        logits = self._runner.forward(batch)
+        rows = [
+            self._law_rows(job.session, plan, one, position=job.compare.position, wanted=job.compare.wanted)
+            for job, plan, one in zip(jobs, plans, logits, strict=True)
+        ]
         return [
-            found if isinstance(found, ForewordError) else self._agreed(job, how, found)
-            for job, (how, _), found in zip(jobs, plans, laws, strict=True)
+            laws if isinstance(laws, ForewordError) else _agreed(job, plan, laws)
+            for job, plan, laws in zip(jobs, plans, try_target_laws(rows), strict=True)
         ]
 
-    def _plan(self, job: DrawJob) -> tuple[Manner, LawParameters]:
-        session = job.session
-        how = manner(job.draw.rule, session.law, session.keys, self._style)
-        return how, draft_parameters(how, session.law, self._style)
+    def _draw(self, pens: Sequence[Pen], plans: list[Plan], logits: list[Logits]) -> list[Drawn | ForewordError]:
+        """Take the argmax where that is all there is to it, and go through the law for the others."""
+        drawn: list[Drawn | ForewordError] = []
+        others: list[int] = []
+        for i, (pen, plan, rows) in enumerate(zip(pens, plans, logits, strict=True)):
+            plain = plan.plain_from is not None and pen.position >= plan.plain_from
+            token = argmax(rows[0, : self._width]) if plain else None
+            if token is None:
+                others.append(i)
+            lead = self._lead(rows) if pen.threshold else 1.0
+            drawn.append(Drawn(() if token is None else (token,), None, confidence=lead))
+        if others:
+            pens, plans = [pens[i] for i in others], [plans[i] for i in others]
+            for i, found in zip(others, self._draw_lawful(pens, plans, [logits[i] for i in others]), strict=True):
+                drawn[i] = found
+        return drawn
 
-    def _guessing(self, session: Session) -> tuple[Manner, LawParameters]:
-        how = manner(Rule.MATCH, session.law, session.keys, self._style)
-        # A number drawn for a guess would be spent; only the target's own may be looked at again.
-        how = how if how is Manner.COUPLED else Manner.LIKELIEST
-        return how, draft_parameters(how, session.law, self._style)
+    def _draw_lawful(self, pens: Sequence[Pen], plans: list[Plan], logits: list[Logits]) -> list[Drawn | ForewordError]:
+        rows = [
+            self._law_rows(pen.session, plan, one, position=pen.position, drawn=pen.ids)
+            for pen, plan, one in zip(pens, plans, logits, strict=True)
+        ]
+        results: list[Drawn | ForewordError] = []
+        for pen, plan, laws, number, one in zip(
+            pens, plans, try_target_laws(rows), _numbers(pens, plans), logits, strict=True
+        ):
+            if isinstance(laws, ForewordError):
+                results.append(laws)
+                continue
+            keys, position = pen.session.keys, pen.position
+            chosen = choose(plan.manner, laws[0], keys, position=position, number=number, style=self._style)
+            certain = 1.0
+            if pen.threshold and plan.manner is Manner.LIKELIEST:
+                certain = self._lead(one)
+            elif pen.threshold:
+                certain = confidence(margin(plan.manner, laws[0], chosen, keys=keys, position=position))
+            counts = None if chosen.counts is None else (chosen.counts,)
+            results.append(Drawn((chosen.token,), counts, confidence=certain))
+        return results
 
-    def _rows(self, slot: int, cached: int, rows: tuple[int, ...], *, need: int, temperature: float = 1.0) -> Rows:
-        self._runner.truncate(slot, cached)
-        return Rows(slot, rows, need, temperature)
+    def _lead(self, rows: Logits) -> float:
+        second, first = np.partition(rows[0, : self._width], -2)[-2:]
+        return confidence(float(first - second))
+
+    def _plan(self, pen: Pen) -> Plan:
+        plan = self._plans.get(pen.slot)
+        if plan is None or plan.rule is not pen.rule:
+            plan = plan_of(pen.rule, pen.session.law, pen.session.keys, self._style)
+            self._plans[pen.slot] = plan
+        return plan
+
+    def _guessing(self, session: Session) -> Plan:
+        # A number of the draft's own would be spent by a guess; the target's may be looked at again.
+        own = self._style.match_draw is MatchDraw.SAMPLED
+        style = replace(self._style, match_draw=MatchDraw.ARGMAX) if own else self._style
+        return plan_of(Rule.MATCH, session.law, session.keys, style)
 
     def _law_rows(
         self,
         session: Session,
-        parameters: LawParameters,
+        plan: Plan,
         logits: Logits,  # float32[m, V]
         *,
         position: int,
+        drawn: tuple[int, ...] = (),
         wanted: tuple[int, ...] = (),
     ) -> LawRows:
         prompt: tuple[int, ...] = ()
         output: tuple[int, ...] = ()
-        if parameters.penalizes:
+        if plan.parameters.penalizes:
             start = session.sequence.prompt_len
             prompt = session.sequence.tokens[:start]
-            output = session.context_from(start)[:position]
+            output = (session.context_from(start) + drawn)[:position]
         return LawRows(
-            parameters,
+            plan.parameters,
             logits,
             prompt=prompt,
             output=output,
             candidates=wanted,
             first_position=position,
-            vocabulary_size=self._abilities.vocabulary_size,
+            vocabulary_size=self._width,
         )
 
-    def _drawn(self, job: DrawJob, how: Manner, law: Law, logits: Logits) -> Drawn:
-        draw, session = job.draw, job.session
-        chosen = choose(how, law, session.keys, spot=_spot(draw), style=self._style)
-        laws = None if chosen.counts is None else (chosen.counts,)
-        return Drawn((chosen.token,), laws, confidence=self._confidence(job, how, law, chosen, logits))
 
-    def _confidence(self, job: DrawJob, how: Manner, law: Law, chosen: Chosen, logits: Logits) -> float:
-        if job.session.stop_threshold == 0.0:
-            return 1.0  # nobody asks, and finding the two largest of a row is not free
-        if how is Manner.LIKELIEST:
-            second, first = np.partition(logits[0, : self._abilities.vocabulary_size], -2)[-2:]
-            return confidence(float(first - second))
-        return confidence(margin(how, law, chosen, keys=job.session.keys, position=job.draw.position))
-
-    def _agreed(self, job: CompareJob, how: Manner, laws: list[Law]) -> int:
-        first, keys = job.compare.position, job.session.keys
-        guesses = (
-            choose(how, law, keys, spot=Spot(first + i, 0, 0), style=self._style).token for i, law in enumerate(laws)
-        )
-        return sum(guess == token for guess, token in zip(guesses, job.compare.wanted, strict=True))
+_FIRST = np.zeros(1, dtype=np.int64)
 
 
-def _spot(draw: Draw) -> Spot:
-    return Spot(draw.position, draw.round, draw.digest)
+def _numbers(pens: Sequence[Pen], plans: list[Plan]) -> list[int]:
+    """Return the draft's own number for each candidate; 0 where none is drawn with, so that none is spent."""
+    picks = [
+        (pen.session.keys.draft, draft_address(pen.digest, pen.round, pen.position), _FIRST)
+        for pen, plan in zip(pens, plans, strict=True)
+        if plan.manner.has_numbers
+    ]
+    numbers = iter(integers_sought(picks))
+    return [int(next(numbers)[0]) if plan.manner.has_numbers else 0 for plan in plans]
+
+
+def _agreed(job: CompareJob, plan: Plan, laws: list[Law]) -> int:
+    keys, first, style = job.session.keys, job.compare.position, Style()
+    guesses = (
+        choose(plan.manner, law, keys, position=first + i, number=0, style=style).token for i, law in enumerate(laws)
+    )
+    return sum(guess == token for guess, token in zip(guesses, job.compare.wanted, strict=True))

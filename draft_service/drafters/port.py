@@ -1,7 +1,7 @@
 """The port that drafters sit behind: batched drafting, reading ahead, and comparing guesses with what came.
 
 A drafter holds slots, one a session. It keeps no state of a session beside its cache: what to draw, and after which
-tokens, is in every job. Rollback is the `cached` of a job: what the slot holds beyond it is forgotten.
+tokens, is in every pen and job. Rollback is their `cached`: what the slot holds beyond it is forgotten.
 """
 
 from __future__ import annotations
@@ -12,19 +12,11 @@ from typing import Protocol
 
 from draft_service.core.reading import Compare, Read
 from draft_service.core.state import Session
-from draft_service.core.writing import Draw, Drawn
+from draft_service.core.writing import Drawn
+from draft_service.drafters.pen import Pen
 from foreword.errors import ForewordError
 from foreword.protocol.messages import ModelInfo
 from foreword.protocol.words import Drafter as Kind
-
-
-@dataclass(frozen=True, slots=True)
-class DrawJob:
-    """Draw for one session."""
-
-    slot: int
-    session: Session
-    draw: Draw
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +70,10 @@ class Drafter(Protocol):
     def close(self, slot: int) -> None:
         """Free a slot; its number may be used again."""
 
-    def step(self, draws: Sequence[DrawJob], reads: Sequence[ReadJob]) -> list[Drawn | ForewordError]:
-        """Draw for all `draws` and read all `reads` in one pass; return one result a draw, in order.
+    def step(self, pens: Sequence[Pen], reads: Sequence[ReadJob]) -> list[Drawn | ForewordError]:
+        """Draw for all `pens` and read all `reads` in one pass; return one result a pen, in order.
 
-        A model gives one candidate a step, lookup a whole block. No slot is in two jobs.
+        A model gives one candidate a step, lookup a whole block. No slot comes twice; pens are not changed.
         """
 
     def compare(self, jobs: Sequence[CompareJob]) -> list[int | ForewordError]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from statistics import median
 
 from draft_service.core.reading import Read
 from draft_service.core.session import advanced, opened, prefilled
 from draft_service.core.state import Bounds, Session
-from draft_service.core.writing import draw
-from draft_service.drafters.port import Drafter, DrawJob, ReadJob
+from draft_service.drafters.pen import Pen
+from draft_service.drafters.port import Drafter, ReadJob
 from foreword.laws.parameters import LawParameters
 from foreword.protocol.messages import Advance, CostPoint, DraftKeys, DraftOpen, TargetAddress
 from foreword.protocol.words import Rule
+from foreword.values import replace
 
 SESSIONS = (1, 2, 4, 8)
 CONTEXT = 32
@@ -34,17 +34,16 @@ def measure_costs(drafter: Drafter) -> tuple[CostPoint, ...]:
     drafter.step([], [ReadJob(slot, Read(0, tokens)) for slot in slots])
     points = []
     for count in SESSIONS:
-        jobs = [DrawJob(slot, sessions[slot], draw(sessions[slot])) for slot in range(count)]
-        times = [_timed(drafter, jobs) for _ in range(REPEATS)]
+        times = [_timed(drafter, [Pen(slot, sessions[slot]) for slot in range(count)]) for _ in range(REPEATS)]
         points.append(CostPoint(rows=count, context=context, step_us=int(median(times)) // 1000))
     for slot in slots:
         drafter.close(slot)
     return tuple(points)
 
 
-def _timed(drafter: Drafter, jobs: list[DrawJob]) -> int:
+def _timed(drafter: Drafter, pens: list[Pen]) -> int:
     began_ns = time.monotonic_ns()
-    drafter.step(jobs, [])
+    drafter.step(pens, [])
     return time.monotonic_ns() - began_ns
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from draft_service.core.reading import followable, unread
 from draft_service.core.state import Phase, Session
+from draft_service.drafters.pen import Pen
 from foreword.protocol.messages import TargetAddress
 
 
@@ -21,6 +22,8 @@ class Entry:
     """When the order or verdict arrived that the current block answers."""
     touched_ns: int
     """When a message about the session came last."""
+    pen: Pen | None = None
+    """The block in the making while the session can be drawn for."""
     began_ns: int | None = None
     """When drafting of the current block began; None before."""
     took_us: tuple[int, int] | None = None
@@ -41,6 +44,13 @@ class Entry:
         self.cause_ns = cause_ns
         self.began_ns = self.took_us = self.due_ns = None
         self.offered = 0
+
+    def durations(self, now_ns: int) -> tuple[int, int]:
+        """Return draft queue and draft compute of the current block in microseconds; the first call measures them."""
+        if self.took_us is None:
+            began_ns = now_ns if self.began_ns is None else self.began_ns
+            self.took_us = (max(0, began_ns - self.cause_ns) // 1000, (now_ns - began_ns) // 1000)
+        return self.took_us
 
 
 class Table:
@@ -83,18 +93,19 @@ class Table:
 
     def settle(self, entry: Entry, now_ns: int) -> None:
         """File an entry by its state; one that is gone leaves the table."""
-        session = entry.session
-        gone = session.phase is Phase.GONE
-        behind = unread(session) >= self._chunk
-        _file(self.reading, entry, session.phase is Phase.PREFILL or (session.phase is Phase.DRAFT and behind))
-        _file(self.drafting, entry, session.phase is Phase.DRAFT and not behind)
-        follow = followable(session)
+        session, phase = entry.session, entry.session.phase
+        drafting = phase is Phase.DRAFT
+        behind = (drafting or phase is Phase.PREFILL) and unread(session) >= self._chunk
+        _file(self.reading, entry, phase is Phase.PREFILL or (drafting and behind))
+        _file(self.drafting, entry, drafting and not behind)
+        entry.pen = Pen(entry.slot, session) if drafting and not behind else None
+        follow = phase is Phase.IDLE and followable(session)
         _file(self.following, entry, follow)
         entry.followable_ns = (entry.followable_ns or now_ns) if follow else None
-        committed = 0 if gone else len(session.sequence.tokens)
+        committed = 0 if phase is Phase.GONE else len(session.sequence.tokens)
         self.committed += committed - entry.committed
         entry.committed = committed
-        if gone:
+        if phase is Phase.GONE:
             self._entries.pop((entry.stream, session.sid), None)
 
     def bind(self, entry: Entry, target: TargetAddress | None) -> None:

@@ -1,0 +1,45 @@
+"""What stays the same over a session's draws: the manner, the draft's law, and whether a law is needed at all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from draft_service.drafters.choosing import Manner, Style, draft_parameters, manner
+from foreword.laws.parameters import LawParameters
+from foreword.protocol.messages import DraftKeys
+from foreword.protocol.words import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How one session draws under one rule."""
+
+    rule: Rule
+    manner: Manner
+    parameters: LawParameters
+    """Of the draft's law."""
+    plain_from: int | None
+    """Output position from which the likeliest token is the argmax of the logits as they are; None for never."""
+
+
+def plan_of(rule: Rule, law: LawParameters, keys: DraftKeys, style: Style) -> Plan:
+    """Return the plan of a session whose target law has these parameters."""
+    how = manner(rule, law, keys, style)
+    parameters = draft_parameters(how, law, style)
+    return Plan(rule, how, parameters, _plain_from(parameters) if how is Manner.LIKELIEST else None)
+
+
+def _plain_from(law: LawParameters) -> int | None:
+    if law.bias or law.banned_ids or law.penalizes:
+        return None
+    return law.min_tokens if law.stop_ids else 0
+
+
+def argmax(row: NDArray[np.float32]) -> int | None:
+    """Return the id of the largest logit, ties to the lowest; None for a row that has no finite largest one."""
+    best = int(row.argmax())
+    return best if -math.inf < row[best] < math.inf else None  # argmax takes a NaN for the largest
