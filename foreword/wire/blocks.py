@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from foreword.errors import ForewordError, InvalidField, ProtocolFault
 from foreword.protocol.messages import Block, BlockLaw, OneHot, Receipt, SparseCounts, VerdictNotice
@@ -14,11 +14,11 @@ from foreword.wire.common import DRAFTERS, read_count, read_enum, read_text, sho
 from foreword.wire.events import read_parents
 from foreword.wire.handles import HandleDecoder, HandleEncoder
 from foreword.wire.limits import Limits
-from foreword.wire.packing import pack_ids, pack_u16, unpack_ids, unpack_u16
+from foreword.wire.packing import pack_counts, pack_ids, pack_u16, unpack_counts, unpack_ids, unpack_u16
 
 _RECEIPTS: Mapping[int, ReceiptCode] = {int(code): code for code in ReceiptCode}
 _U16_IDS = 1 << 16
-LONGEST_TOTAL_BITS = 16
+MOST_TOTAL_BITS = 16
 """Counts are sent minus one in 16 bits, so that the sum of a law is at most 2**16."""
 
 
@@ -148,8 +148,8 @@ def _fill_counts(m: target_pb2.CountsLaw, laws: tuple[SparseCounts, ...], *, wid
         raise InvalidField("block.law.total_bits", sorted(bits), "one value for all candidates")
     m.total_bits = bits.pop() if bits else 1
     m.sizes = pack_u16("block.law.sizes", [len(law.ids) for law in laws])
-    m.ids = pack_ids("block.law.ids", [token for law in laws for token in law.ids], wide=wide)
-    m.counts = pack_u16("block.law.counts", [count - 1 for law in laws for count in law.counts])
+    m.ids = pack_ids("block.law.ids", list(chain.from_iterable(law.ids for law in laws)), wide=wide)
+    m.counts = pack_counts("block.law.counts", list(chain.from_iterable(law.counts for law in laws)))
 
 
 def _read_law(m: target_pb2.Block, ids: tuple[int, ...], limits: Limits) -> BlockLaw:
@@ -159,7 +159,7 @@ def _read_law(m: target_pb2.Block, ids: tuple[int, ...], limits: Limits) -> Bloc
     if which != "counts":
         raise ProtocolFault("block.law: got none that is known, wanted one of counts, one_hot")
     counts_law = m.law.counts
-    bits = read_count("block.law.total_bits", counts_law.total_bits, least=1, most=LONGEST_TOTAL_BITS)
+    bits = read_count("block.law.total_bits", counts_law.total_bits, least=1, most=MOST_TOTAL_BITS)
     sizes = unpack_u16("block.law.sizes", counts_law.sizes, most=len(ids))
     if len(sizes) != len(ids):
         raise InvalidField("block.law.sizes", len(sizes), f"{len(ids)} values, one for each candidate")
@@ -167,20 +167,21 @@ def _read_law(m: target_pb2.Block, ids: tuple[int, ...], limits: Limits) -> Bloc
         raise InvalidField("block.law.sizes", (min(sizes), max(sizes)), f"supports of 1 to {limits.support} ids")
     total = sum(sizes)
     support = unpack_ids("block.law.ids", counts_law.ids, most=total, vocabulary=limits.vocabulary, wide=m.wide_ids)
-    counts = unpack_u16("block.law.counts", counts_law.counts, most=total)
+    counts = unpack_counts("block.law.counts", counts_law.counts, most=total)
     if not len(support) == len(counts) == total:
         raise InvalidField("block.law.counts", len(counts), f"{total} counts and as many ids, the sum of sizes")
-    ends = accumulate(sizes, initial=0)
-    starts = list(ends)
+    ends = list(accumulate(sizes))
     return tuple(
-        _sparse(support[starts[i] : starts[i + 1]], counts[starts[i] : starts[i + 1]], bits=bits, candidate=candidate)
-        for i, candidate in enumerate(ids)
+        [
+            _sparse(support[end - size : end], counts[end - size : end], bits=bits, candidate=candidate)
+            for size, end, candidate in zip(sizes, ends, ids, strict=True)
+        ]
     )
 
 
-def _sparse(ids: tuple[int, ...], less_one: tuple[int, ...], *, bits: int, candidate: int) -> SparseCounts:
-    """Build one law from counts minus one; raises InvalidField unless it is a law that the candidate can come from."""
-    total = sum(less_one) + len(less_one)
+def _sparse(ids: tuple[int, ...], counts: list[int], *, bits: int, candidate: int) -> SparseCounts:
+    """Build one law; raises InvalidField unless it is a law that the candidate can come from."""
+    total = sum(counts)
     if total != 1 << bits:
         raise InvalidField("block.law.counts", total, f"counts whose sum is {1 << bits}")
     distinct = set(ids)
@@ -188,4 +189,4 @@ def _sparse(ids: tuple[int, ...], less_one: tuple[int, ...], *, bits: int, candi
         raise InvalidField("block.law.ids", len(ids) - len(distinct), "no id twice in one law")
     if candidate not in distinct:
         raise InvalidField("block.ids", candidate, "a candidate from the support of its law")
-    return SparseCounts(ids, tuple([count + 1 for count in less_one]), bits)
+    return SparseCounts(ids, tuple(counts), bits)

@@ -1,6 +1,7 @@
 """Packed little-endian numbers: bytes on the wire, tuples in Python.
 
-`struct` beats numpy on every size that blocks and commits have, in both directions (512 ids: 5 µs against 14 µs).
+`struct` beats numpy on every size that blocks and commits have, in both directions (512 ids: 5 µs against 14 µs), but
+where arithmetic comes with it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,12 @@ import math
 import struct
 from collections.abc import Sequence
 
+import numpy as np
+
 from foreword.errors import InvalidField
+
+MOST_COUNT = 1 << 16
+"""Largest count: counts travel minus one in 16 bits."""
 
 _SIZES = {"H": 2, "I": 4, "f": 4, "d": 8}
 _WANTED = {
@@ -43,6 +49,21 @@ def pack_f64(field: str, values: Sequence[float]) -> bytes:
 def pack_ids(field: str, values: Sequence[int], *, wide: bool) -> bytes:
     """Return token ids as u32 if `wide`, else as u16."""
     return _pack("I" if wide else "H", field, values)
+
+
+def pack_counts(field: str, values: Sequence[int]) -> bytes:
+    """Return counts from 1 to 65536 as little-endian u16, each minus one; raises InvalidField for others."""
+    counts = np.frombuffer(_pack("I", field, values), "<u4")
+    if len(counts) and not 1 <= counts.min() <= counts.max() <= MOST_COUNT:
+        raise InvalidField(field, _shown(values), f"counts from 1 to {MOST_COUNT}")
+    return (counts - 1).astype("<u2").tobytes()
+
+
+def unpack_counts(field: str, data: bytes, *, most: int) -> list[int]:
+    """Return the counts that `pack_counts` packed; raises InvalidField as `unpack_u16`."""
+    _check_length("H", field, data, most)
+    counts: list[int] = (np.frombuffer(data, "<u2").astype(np.uint32) + 1).tolist()
+    return counts
 
 
 def unpack_u16(field: str, data: bytes, *, most: int) -> tuple[int, ...]:
@@ -90,12 +111,16 @@ def _pack(code: str, field: str, values: Sequence[float]) -> bytes:
 
 
 def _unpack(code: str, field: str, data: bytes, most: int) -> tuple:  # type: ignore[type-arg]
+    return struct.unpack(f"<{_check_length(code, field, data, most)}{code}", data)
+
+
+def _check_length(code: str, field: str, data: bytes, most: int) -> int:
     count, rest = divmod(len(data), _SIZES[code])
     if rest:
         raise InvalidField(field, len(data), f"a length that is a multiple of {_SIZES[code]} bytes")
     if count > most:
         raise InvalidField(field, count, f"at most {most} values")
-    return struct.unpack(f"<{count}{code}", data)
+    return count
 
 
 def _finite(field: str, values: tuple[float, ...]) -> tuple[float, ...]:

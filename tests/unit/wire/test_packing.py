@@ -63,6 +63,17 @@ def test_log_probabilities_may_be_negative_infinity_only():
             packing.unpack_log32("x", packing.pack_f32("x", [value]), most=1)
 
 
+def test_counts_travel_minus_one():
+    assert packing.pack_counts("x", [1, 65_536]) == b"\x00\x00\xff\xff"
+    assert packing.unpack_counts("x", b"\x00\x00\xff\xff", most=2) == [1, 65_536]
+    assert packing.unpack_counts("x", packing.pack_counts("x", []), most=0) == []
+    for count in (0, 65_537, -1):
+        with pytest.raises(InvalidField, match=r"^x: got "):
+            packing.pack_counts("x", [5, count])
+    with pytest.raises(InvalidField, match="at most 1 values"):
+        packing.unpack_counts("x", bytes(4), most=1)
+
+
 def test_ids_are_under_the_vocabulary():
     assert packing.unpack_ids("x", packing.pack_u32("x", [0, 9]), most=2, vocabulary=10) == (0, 9)
     with pytest.raises(InvalidField, match="x: got 10, wanted token ids from 0 to 9"):

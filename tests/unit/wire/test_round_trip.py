@@ -134,7 +134,7 @@ PLANTED = {
     "token 0 means none": patched(events, "_read_emit", lambda f: lambda *a: tuple(x or None for x in f(*a))),
     "digest is cut": patched(target, "fill_commit", lambda f: lambda m, v: f(m, replace(v, digest=v.digest % 2**32))),
     "law is forgotten": patched(draft, "fill_law", lambda f: lambda m, v: None),
-    "counts keep their one": patched(blocks, "pack_u16", lambda f: lambda n, v: f(n, [x + 1 for x in v])),
+    "counts keep their one": patched(blocks, "unpack_counts", lambda f: lambda *a, **k: [c - 1 for c in f(*a, **k)]),
     "ids are cut to 16 bits": patched(blocks, "_is_wide", lambda f: lambda v: False),
     "handles mix tickets": patched(HandleDecoder, "resolve", lambda f: lambda *a: specimens.TICKET),
     "kept and emitted change places": patched(
