@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import os
 import socket
@@ -23,6 +24,7 @@ _EXIT_WAIT_S = 5.0
 _DRAIN_S = 1.0
 """Time to read what a dead engine left in its socket and stderr."""
 _STDERR_CHUNK = 1 << 16
+_TAIL_CHARACTERS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,18 +177,22 @@ class EngineProcess:
     async def _copy_stderr(self, process: asyncio.subprocess.Process) -> None:
         """Pass the engine's stderr on and remember its last line."""
         assert process.stderr is not None
-        tail = b""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        tail = ""
         while chunk := await process.stderr.read(_STDERR_CHUNK):
-            sys.stderr.buffer.write(chunk)
+            text = decoder.decode(chunk)
+            sys.stderr.write(text)
             sys.stderr.flush()
-            tail = (tail + chunk)[-4096:]
-            lines = [line for line in tail.decode("utf-8", "replace").splitlines() if line.strip()]
+            tail = (tail + text)[-_TAIL_CHARACTERS:]
+            lines = [line for line in tail.splitlines() if line.strip()]
             self._last_line = lines[-1].strip() if lines else ""
 
     async def _reap(self, process: asyncio.subprocess.Process, stderr: asyncio.Task[None]) -> None:
         status = await process.wait()
         with contextlib.suppress(TimeoutError):  # what it left behind is read first, unless a grandchild holds on to it
-            await asyncio.wait_for(asyncio.gather(asyncio.shield(stderr), self._socket_over.wait()), _DRAIN_S)
+            await asyncio.wait_for(
+                asyncio.gather(asyncio.shield(stderr), self._socket_over.wait(), return_exceptions=True), _DRAIN_S
+            )
         stderr.cancel()
         error = None if self._stopping else self._failure or self._death(status)
         if self._transport is not None:

@@ -160,6 +160,13 @@ async def test_a_death_amid_work_names_the_signal_and_the_last_line():
     assert service.ends == [error]
 
 
+async def test_what_the_engine_says_on_stderr_is_passed_on(capsys):
+    async with engine("die_amid_work") as (_, process):
+        process.send("work")
+        await process.wait_exited()
+    assert "device-side assert triggered\n" in capsys.readouterr().err
+
+
 async def test_an_engine_that_returns_unasked_has_failed():
     async with engine("return_at_once") as (_, process):
         error = await process.wait_exited()
