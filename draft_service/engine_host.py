@@ -51,6 +51,11 @@ class EngineHost:
         self.ready = self._process.info
         _log.info("engine ready", pid=self._process.pid)
 
+    @property
+    def running(self) -> bool:
+        """Whether there is an engine that takes messages."""
+        return self._process is not None and self._process.is_running
+
     def send(self, message: ToEngine) -> None:
         """Hand a message to the engine."""
         if self._process is not None:

@@ -54,6 +54,7 @@ class DraftProcess:
         self._metrics = metrics
         self._address = ""
         self._gauges = Gauges(0, 0, 0, None, 0)
+        self._announcement: asyncio.Task[None] | None = None
         self._host = EngineHost(
             settings.engine_config(),
             EngineOptions(engine_environment(settings.threads), name="draft engine"),
@@ -61,8 +62,8 @@ class DraftProcess:
             on_lost=self._engine_lost,
             on_back=self._engine_back,
         )
-        self._servicer = DraftServicer(self.to_engine, instance=self.instance, limits=self._limits, info=self._info)
-        self._links = TargetLinks(self, instance=self.instance, limits=self._limits)
+        self._servicer = DraftServicer(self, instance=self.instance)
+        self._links = TargetLinks(self, instance=self.instance, limits=self.limits)
         self._server = RpcServer(server_options(settings), [self._servicer.service()])
 
     async def serve(self, stop: asyncio.Event) -> None:
@@ -73,7 +74,35 @@ class DraftProcess:
             await self._links.close()
             await self._host.stop()
 
-    # What target links need around them.
+    # What the servicer and target links need around them.
+
+    def admit(self) -> None:
+        """Raise Unavailable while there is no engine."""
+        if not self._host.running:
+            raise Unavailable("draft: the engine is not ready")
+
+    def limits(self) -> Limits:
+        """Return what frames may hold: no id beyond the model's vocabulary reaches the engine."""
+        vocabulary = self._host.ready.abilities.vocabulary_size if self._host.ready else None
+        return Limits() if vocabulary is None else Limits(vocabulary=vocabulary)
+
+    def info(self) -> DraftInfo:
+        """Return what the service is; raises Unavailable before it is known."""
+        ready = self._host.ready
+        if ready is None:
+            raise Unavailable("draft: the engine is not ready yet")
+        server = ServerInfo(
+            model=ready.abilities.model,
+            instance=self.instance,
+            address=self._address,
+            version=__version__,
+            protocol_min=PROTOCOL_MIN,
+            protocol_max=PROTOCOL_MAX,
+            cost_curve=ready.cost_curve,
+            drafter=ready.abilities.kind,
+            sessions=self._gauges.sessions,
+        )
+        return DraftInfo(server, self._settings.gamma_max)
 
     def dial(self, address: str) -> Dial:
         """Return how the target at an address is reached; raises InvalidField for plaintext off loopback."""
@@ -117,7 +146,7 @@ class DraftProcess:
 
     def _engine_lost(self, error: ForewordError) -> None:
         self._metrics.count("engine_lost")
-        self._not_ready = asyncio.get_running_loop().create_task(self._server.set_ready(ready=False))
+        self._announcement = asyncio.get_running_loop().create_task(self._server.set_ready(ready=False))
         self._servicer.abort_all(error)
         self._links.forget()
 
@@ -152,28 +181,3 @@ class DraftProcess:
         self._metrics.gauges(message)
         report = LoadReport(message.sessions, message.waiting, message.free_tokens, message.step_us)
         self._servicer.tell_all(report)
-
-    def _limits(self) -> Limits:
-        """Return what frames may hold: no id beyond the model's vocabulary reaches the engine."""
-        ready = self._host.ready
-        if ready is None:
-            raise Unavailable("draft: the engine is not ready yet")
-        vocabulary = ready.abilities.vocabulary_size
-        return Limits() if vocabulary is None else Limits(vocabulary=vocabulary)
-
-    def _info(self) -> DraftInfo:
-        ready = self._host.ready
-        if ready is None:
-            raise Unavailable("draft: the engine is not ready yet")
-        server = ServerInfo(
-            model=ready.abilities.model,
-            instance=self.instance,
-            address=self._address,
-            version=__version__,
-            protocol_min=PROTOCOL_MIN,
-            protocol_max=PROTOCOL_MAX,
-            cost_curve=ready.cost_curve,
-            drafter=ready.abilities.kind,
-            sessions=self._gauges.sessions,
-        )
-        return DraftInfo(server, self._settings.gamma_max)

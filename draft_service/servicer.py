@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 import structlog
 
@@ -25,22 +26,31 @@ AttachLink = Link[DraftEvent, Attributed[DraftCommand]]
 _log = structlog.stdlib.get_logger(__name__)
 
 
-class DraftServicer:
-    """The methods of DraftService; `limits` and `info` are asked for when they are needed."""
+class Surroundings(Protocol):
+    """What the servicer needs around it."""
 
-    def __init__(
-        self,
-        to_engine: Callable[[ToEngine], None],
-        *,
-        instance: str,
-        limits: Callable[[], Limits],
-        info: Callable[[], DraftInfo],
-        options: LinkOptions | None = None,
-    ) -> None:
-        self._to_engine = to_engine
+    def admit(self) -> None:
+        """Raise ForewordError if no orchestrator can be served now."""
+
+    def limits(self) -> Limits:
+        """Return what frames may hold."""
+
+    def info(self) -> DraftInfo:
+        """Return what the service is."""
+
+    def to_engine(self, message: ToEngine) -> None:
+        """Hand a message to the engine."""
+
+    def count(self, name: str) -> None:
+        """Count something that went wrong or was ignored."""
+
+
+class DraftServicer:
+    """The methods of DraftService."""
+
+    def __init__(self, around: Surroundings, *, instance: str, options: LinkOptions | None = None) -> None:
+        self._around = around
         self._instance = instance
-        self._limits = limits
-        self._info = info
         self._options = options
         self._links: dict[int, AttachLink] = {}
         self._next_stream = 1
@@ -62,13 +72,14 @@ class DraftServicer:
 
     async def get_info(self, _: bytes, __: Context) -> DraftInfo:
         """Say what the service is."""
-        return self._info()
+        return self._around.info()
 
     async def attach(self, transport: Transport, _: Context) -> None:
         """Serve one orchestrator's stream until it ends, and release what was opened on it."""
+        self._around.admit()
         stream, self._next_stream = self._next_stream, self._next_stream + 1
-        handler = _StreamHandler(stream, self._to_engine)
-        codec = DraftAttachServer(self._limits())
+        handler = _StreamHandler(stream, self._around)
+        codec = DraftAttachServer(self._around.limits())
         link = Link(codec, handler, instance=self._instance, options=self._options)
         self._links[stream] = link
         try:
@@ -105,9 +116,9 @@ class DraftServicer:
 class _StreamHandler:
     """Hands one stream's commands to the engine."""
 
-    def __init__(self, stream: int, to_engine: Callable[[ToEngine], None]) -> None:
+    def __init__(self, stream: int, around: Surroundings) -> None:
         self._stream = stream
-        self._to_engine = to_engine
+        self._around = around
 
     def up(self, link: AttachLink) -> None:
         """An orchestrator is there."""
@@ -123,11 +134,12 @@ class _StreamHandler:
             elif sid is not None:
                 commands.append(BadCommand(sid, command.message))
             else:
+                self._around.count("bad_command")
                 _log.warning("bad command", stream=self._stream, reason=command.message)
         if commands:
-            self._to_engine(Commands(self._stream, arrived_ns, tuple(commands)))
+            self._around.to_engine(Commands(self._stream, arrived_ns, tuple(commands)))
 
     def down(self, link: AttachLink, error: ForewordError | None) -> None:
         """The stream is over, and with it its sessions."""
         _log.info("orchestrator detached", stream=self._stream, reason=str(error) if error else "in good order")
-        self._to_engine(StreamEnded(self._stream))
+        self._around.to_engine(StreamEnded(self._stream))

@@ -14,6 +14,7 @@ from statistics import median
 from draft_service.core import reading, writing
 from draft_service.core import session as transitions
 from draft_service.core.state import Bounds, Phase
+from draft_service.drafters.pen import Pen
 from draft_service.drafters.port import CompareJob, Drafter, ReadJob
 from draft_service.engine.admission import Room
 from draft_service.engine.intake import Intake
@@ -47,9 +48,8 @@ class Engine:
 
     def __init__(self, drafter: Drafter, policy: Policy, now_ns: Callable[[], int]) -> None:
         abilities = drafter.abilities
-        bounds = Bounds(
-            abilities.longest_context, policy.gamma_max, abilities.kind, stop_threshold=policy.stop_threshold
-        )
+        longest = min(abilities.longest_context, policy.room.tokens or abilities.longest_context)
+        bounds = Bounds(longest, policy.gamma_max, abilities.kind, stop_threshold=policy.stop_threshold)
         self._drafter = drafter
         self._policy = policy
         self._now_ns = now_ns
@@ -94,7 +94,7 @@ class Engine:
     def _send_due(self, now_ns: int) -> None:
         """Send blocks that another step would make late; what they contain has no say in it (DESIGN.md)."""
         for entry in (*self._table.drafting.values(), *self._table.reading.values()):
-            if entry.due_ns is not None and entry.due_ns <= now_ns + self._step_ns:
+            if entry.is_due(now_ns + round(self._step_ns)):
                 self._keeper.apply(entry, writing.send(self._keeper.current(entry)))
 
     def _follow_now(self, now_ns: int) -> bool:
@@ -113,7 +113,8 @@ class Engine:
         for entry in drawing:
             if entry.began_ns is None:
                 entry.began_ns = began_ns
-            assert entry.pen is not None
+            if entry.pen is None:
+                entry.pen = Pen(entry.slot, entry.session)
             pens.append(entry.pen)
         readers, reads = self._reads()
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from draft_service.core import reading
 from draft_service.core import session as transitions
-from draft_service.core.state import Bounds, Phase
+from draft_service.core.state import Bounds
 from draft_service.drafters.port import Abilities
 from draft_service.engine.admission import Room, Taken, refusal
 from draft_service.engine.keeper import Keeper
@@ -100,6 +100,6 @@ class Intake:
 
     def _advance(self, entry: Entry, message: Advance, arrived_ns: int) -> None:
         self._keeper.apply(entry, transitions.advanced(self._keeper.current(entry), message), arrived_ns)
-        taken = entry.session.order is message and entry.session.phase in (Phase.DRAFT, Phase.PREFILL)
-        if taken and message.gamma > 0:
+        if entry.session.order is message:
+            entry.ordered_ns = arrived_ns
             entry.due_ns = None if message.send_by_us is None else arrived_ns + 1000 * message.send_by_us

@@ -43,7 +43,7 @@ class Keeper:
             return
         now_ns = self.now_ns()
         if _another_block(entry.session, session):
-            entry.restart(now_ns if cause_ns is None else cause_ns)
+            entry.restart(entry.ordered_ns if cause_ns is None else cause_ns)
         entry.session = session
         self._bind(entry)
         for action in actions:

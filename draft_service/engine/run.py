@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ def run(channel: Channel, config: EngineConfig) -> None:
     drafter = build_drafter(config.drafter)
     costs = measure_costs(drafter)
     engine = Engine(drafter, config.policy, time.monotonic_ns)
+    gc.freeze()  # what loading left is never garbage; scanning it takes longer than a drafting step
     channel.ready(Ready(drafter.abilities, costs))
     while True:
         turn(engine, channel, time.monotonic_ns)

@@ -22,14 +22,16 @@ class Entry:
     """When the order or verdict arrived that the current block answers."""
     touched_ns: int
     """When a message about the session came last."""
+    ordered_ns: int
+    """When its newest order came."""
     pen: Pen | None = None
-    """The block in the making while the session can be drawn for."""
+    """The block in the making, from its first step on."""
     began_ns: int | None = None
     """When drafting of the current block began; None before."""
     took_us: tuple[int, int] | None = None
     """Draft queue and draft compute of the current block, once it went out."""
     due_ns: int | None = None
-    """When the current block must go; None is when it is complete."""
+    """When the block of the newest order must go; None is when it is complete."""
     offered: int = 0
     """How often the target did not know the ticket of the current block."""
     followable_ns: int | None = None
@@ -42,8 +44,15 @@ class Entry:
     def restart(self, cause_ns: int) -> None:
         """Begin the account of another block."""
         self.cause_ns = cause_ns
-        self.began_ns = self.took_us = self.due_ns = None
+        self.began_ns = self.took_us = None
         self.offered = 0
+
+    def is_due(self, until_ns: int) -> bool:
+        """Whether the block in the making must go before `until_ns`; one that runs ahead of its order need not."""
+        writing, order = self.session.writing, self.session.order
+        if self.due_ns is None or writing is None or order is None:
+            return False
+        return writing.round == order.round and self.due_ns <= until_ns
 
     def durations(self, now_ns: int) -> tuple[int, int]:
         """Return draft queue and draft compute of the current block in microseconds; the first call measures them."""
@@ -78,7 +87,7 @@ class Table:
 
     def add(self, stream: int, session: Session, now_ns: int) -> Entry:
         """Add a session under a slot of its own."""
-        entry = Entry(self._next_slot, stream, session, cause_ns=now_ns, touched_ns=now_ns)
+        entry = Entry(self._next_slot, stream, session, cause_ns=now_ns, touched_ns=now_ns, ordered_ns=now_ns)
         self._next_slot += 1
         self._entries[stream, session.sid] = entry
         return entry
@@ -98,7 +107,7 @@ class Table:
         behind = (drafting or phase is Phase.PREFILL) and unread(session) >= self._chunk
         _file(self.reading, entry, phase is Phase.PREFILL or (drafting and behind))
         _file(self.drafting, entry, drafting and not behind)
-        entry.pen = Pen(entry.slot, session) if drafting and not behind else None
+        entry.pen = None
         follow = phase is Phase.IDLE and followable(session)
         _file(self.following, entry, follow)
         entry.followable_ns = (entry.followable_ns or now_ns) if follow else None
