@@ -30,6 +30,7 @@ from orchestrator.pools.drafts import DraftPeer, DraftPool
 from orchestrator.pools.targets import TargetPeer, TargetPool
 from orchestrator.pools.tickets import Tickets
 from orchestrator.servicer import GenerationServicer
+from orchestrator.sessions.afterwards import Afterwards
 from orchestrator.sessions.driver import Surroundings
 from orchestrator.sessions.limits import SECOND_US, SessionLimits
 from orchestrator.settings import OrchestratorSettings
@@ -72,8 +73,10 @@ class OrchestratorProcess:
         waits = WaitLimits(least_us=round(settings.wait_min_ms * 1000), most_us=round(settings.wait_max_ms * 1000))
         targets: list[TargetPeer] = [TargetPeer(address, tickets, count) for address in settings.targets]
         drafts: list[DraftPeer] = [DraftPeer(address, tickets, count) for address in settings.drafts]
+        clock = MonotonicClock(asyncio.get_running_loop())
         return Surroundings(
-            clock=MonotonicClock(asyncio.get_running_loop()),
+            clock=clock,
+            afterwards=Afterwards(clock),
             targets=TargetPool(targets),
             drafts=DraftPool(drafts, settings.trusted()),
             tickets=tickets,

@@ -44,6 +44,7 @@ from orchestrator.policy import RoundPolicy, RoundView
 from orchestrator.pools.drafts import DraftPeer, DraftPool, Wish
 from orchestrator.pools.targets import TargetPeer, TargetPool
 from orchestrator.pools.tickets import Tickets
+from orchestrator.sessions.afterwards import Afterwards
 from orchestrator.sessions.deadline import Deadline
 from orchestrator.sessions.draft_seat import DraftSeat
 from orchestrator.sessions.limits import SessionLimits
@@ -56,6 +57,7 @@ class Surroundings:
     """What all sessions of an orchestrator share."""
 
     clock: Clock
+    afterwards: Afterwards
     targets: TargetPool
     drafts: DraftPool
     tickets: Tickets
@@ -247,7 +249,7 @@ class SessionDriver:
         self._decided.append(item)
         if not self._handing_over:
             self._handing_over = True
-            self._around.clock.call_later(0, self._deliver)
+            self._around.afterwards.call(self._deliver)
 
     def _deliver(self) -> None:
         self._handing_over = False

@@ -26,6 +26,7 @@ from orchestrator.pools.drafts import DraftPool, Trust, Wish
 from orchestrator.pools.peer import Peer
 from orchestrator.pools.targets import TargetPool
 from orchestrator.pools.tickets import Tickets
+from orchestrator.sessions.afterwards import Afterwards
 from orchestrator.sessions.driver import SessionDriver, Surroundings
 from orchestrator.sessions.limits import SessionLimits
 from orchestrator.sessions.output import Decided, Places
@@ -347,6 +348,7 @@ class World:
         self.drafts = DraftPool([d.peer for d in self.fake_drafts], Trust())
         self.around = Surroundings(
             clock=self.clock,
+            afterwards=Afterwards(self.clock),
             targets=self.targets,
             drafts=self.drafts,
             tickets=self.tickets,

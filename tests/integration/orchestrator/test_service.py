@@ -1,0 +1,273 @@
+"""The orchestrator over real gRPC, with the real target and draft services on synthetic models."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import grpc.aio
+import pytest
+import pytest_asyncio
+
+from foreword.client import AsyncClient
+from foreword.errors import DeadlineExceeded, Full, InvalidField, NotFound
+from foreword.protocol.generation import Delta, Finish, TokenPrompt
+from foreword.protocol.words import FinishReason, Rule
+from foreword.rpc.calls import call_unary
+from foreword.wire.info import decode_draft_info, decode_target_info
+from foreword.wire.limits import Limits
+from foreword.wire.methods import DRAFT_GET_INFO, TARGET_GET_INFO
+from tests.integration.orchestrator.services import (
+    Deployment,
+    deployment,
+    start_draft,
+    start_orchestrator,
+    start_target,
+)
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PROMPT = TokenPrompt((3, 1, 4, 1, 5))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+    return tmp_path_factory.mktemp("services")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(folder) -> AsyncIterator[Deployment]:  # type: ignore[no-untyped-def]
+    async with deployment(folder, trust=("all",)) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(served: Deployment) -> AsyncIterator[AsyncClient]:
+    async with AsyncClient(served.address) as connected:
+        yield connected
+
+
+async def sessions(served: Deployment) -> tuple[int, int]:
+    """How many sessions target and draft have open."""
+    limits = Limits()
+    async with grpc.aio.insecure_channel(served.targets[0].address) as channel:
+        target = await call_unary(channel, TARGET_GET_INFO, decode=lambda data: decode_target_info(data, limits))
+    async with grpc.aio.insecure_channel(served.drafts[0].address) as channel:
+        draft = await call_unary(channel, DRAFT_GET_INFO, decode=lambda data: decode_draft_info(data, limits))
+    return target.sessions, draft.server.sessions
+
+
+async def all_closed(served: Deployment) -> None:
+    async with asyncio.timeout(10):
+        while await sessions(served) != (0, 0):  # noqa: ASYNC110 - it is another process that counts
+            await asyncio.sleep(0.05)
+
+
+async def test_greedy_text_is_the_same_with_and_without_a_draft(client: AsyncClient) -> None:
+    plain = await client.generate(PROMPT, temperature=0.0, max_tokens=120, gamma=0)
+    fast = await client.generate(PROMPT, temperature=0.0, max_tokens=120, gamma=4)
+    assert plain.ids == fast.ids
+    assert len(plain.ids) == 120
+    assert (plain.usage.verifications, plain.usage.plain_steps) == (0, 120)
+    assert fast.usage.verifications > 10
+    assert fast.usage.acceptance_length is not None
+    assert fast.usage.acceptance_length > 2
+    assert fast.finish.rule is Rule.MATCH
+
+
+@pytest.mark.parametrize("gamma", [1, 3, 8])
+async def test_a_seed_makes_the_text_whatever_the_blocks(client: AsyncClient, gamma: int) -> None:
+    plain = await client.generate(PROMPT, temperature=1.0, seed=11, max_tokens=60, gamma=0)
+    fast = await client.generate(PROMPT, temperature=1.0, seed=11, max_tokens=60, gamma=gamma)
+    other = await client.generate(PROMPT, temperature=1.0, seed=12, max_tokens=60, gamma=gamma)
+    assert plain.ids == fast.ids != other.ids
+
+
+async def test_rules_that_trust_accept_more(client: AsyncClient) -> None:
+    for rule in (Rule.BLOCK, Rule.TOKEN):
+        fast = await client.generate(PROMPT, temperature=1.0, max_tokens=120, gamma=4, rule=rule)
+        assert fast.usage.verifications > 5
+        assert len(fast.ids) == 120
+
+
+async def test_auto_takes_block_with_a_trusted_draft(client: AsyncClient) -> None:
+    drawn = await client.generate(PROMPT, temperature=1.0, max_tokens=20)
+    assert drawn.finish.rule in (Rule.BLOCK, Rule.MATCH)  # match after too many late blocks
+
+
+async def test_resume_goes_on_where_the_text_stood(client: AsyncClient) -> None:
+    whole = await client.generate(PROMPT, temperature=1.0, seed=3, max_tokens=50)
+    rest = await client.generate(PROMPT, temperature=1.0, seed=3, max_tokens=50, resume=whole.ids[:20])
+    assert rest.ids == whole.ids[20:]
+
+
+async def test_many_at_once_do_not_mix(client: AsyncClient) -> None:
+    alone = [await client.generate(PROMPT, temperature=1.0, seed=s, max_tokens=30) for s in range(4)]
+    together = await asyncio.gather(
+        *(client.generate(PROMPT, temperature=1.0, seed=s % 4, max_tokens=30) for s in range(16))
+    )
+    assert [c.ids for c in together] == [alone[s % 4].ids for s in range(16)]
+
+
+async def test_choices_differ_and_the_first_is_that_of_one(client: AsyncClient) -> None:
+    one = await client.generate(PROMPT, temperature=1.0, seed=9, max_tokens=20)
+    three = await client.generate(PROMPT, temperature=1.0, seed=9, max_tokens=20, n=3)
+    assert three.choices[0].ids == one.ids
+    assert len({choice.ids for choice in three.choices}) == 3
+
+
+async def test_log_probabilities_are_those_of_plain_decoding(client: AsyncClient) -> None:
+    plain = await client.generate(PROMPT, temperature=0.7, seed=4, max_tokens=30, gamma=0, top_logprobs=2)
+    fast = await client.generate(PROMPT, temperature=0.7, seed=4, max_tokens=30, gamma=4, top_logprobs=2)
+    one, other = plain.choices[0].logprobs, fast.choices[0].logprobs
+    assert one is not None
+    assert other is not None
+    assert one.chosen == pytest.approx(other.chosen, abs=1e-5)
+    assert [[t for t, _ in row] for row in one.top] == [[t for t, _ in row] for row in other.top]
+    assert len(one.chosen) == len(one.top) == 30
+
+
+async def test_a_stop_text_ends_text_ids_and_usage_together(client: AsyncClient) -> None:
+    whole = await client.generate(PROMPT, temperature=0.0, max_tokens=60, gamma=0)
+    async with client.stream(PROMPT, temperature=0.0, max_tokens=60, gamma=0, one_token_per_event=True) as stream:
+        texts = [event.text async for event in stream if isinstance(event, Delta)]
+    stop = texts[20] + texts[21]
+    cut = await client.generate(PROMPT, temperature=0.0, max_tokens=60, gamma=4, stop=(stop,))
+    assert cut.finish.reason is FinishReason.STOP
+    assert cut.finish.stop == stop
+    assert cut.text == whole.text[: whole.text.index(stop)]
+    assert cut.ids == whole.ids[: len(cut.ids)]
+    assert cut.usage.output_tokens == len(cut.ids) <= 21
+
+
+async def test_timings_name_the_parts_of_a_round(client: AsyncClient) -> None:
+    fast = await client.generate(PROMPT, temperature=0.0, max_tokens=60, gamma=4)
+    parts = {part.name: part for part in fast.timings.parts}
+    assert {"draft_compute", "network", "block_lag", "verify_queue", "verify_compute", "host"} <= set(parts)
+    assert parts["verify_compute"].p50_us > 1_000
+    assert 0 < fast.timings.first_token_us <= fast.timings.total_us
+
+
+REFUSALS = [
+    ({"max_tokens": 0}, InvalidField, "max_tokens"),
+    ({"gamma": 17}, InvalidField, "gamma"),
+    ({"temperature": -1.0}, InvalidField, "temperature"),
+    ({"model": "other"}, NotFound, "other"),
+]
+
+
+@pytest.mark.parametrize(("fields", "error", "named"), REFUSALS)
+async def test_refusals_reach_the_client(client: AsyncClient, fields: dict, error: type, named: str) -> None:  # type: ignore[type-arg]
+    with pytest.raises(error, match=named):
+        await client.generate(PROMPT, **fields)
+
+
+async def test_a_prompt_that_is_too_long_is_refused(client: AsyncClient) -> None:
+    with pytest.raises(InvalidField, match="512"):
+        await client.generate(TokenPrompt((1,) * 512))
+
+
+async def test_the_context_ends_the_output(client: AsyncClient) -> None:
+    full = await client.generate(TokenPrompt((1,) * 490), temperature=0.0, max_tokens=100)
+    assert len(full.ids) == 512 - 490
+    assert full.finish.reason is FinishReason.LENGTH
+
+
+async def test_leaving_a_stream_closes_the_sessions(served: Deployment, client: AsyncClient) -> None:
+    async with client.stream(PROMPT, temperature=0.0, max_tokens=500) as stream:
+        async for event in stream:
+            if isinstance(event, Delta):
+                break
+    await all_closed(served)
+
+
+async def test_a_deadline_closes_the_sessions(served: Deployment, client: AsyncClient) -> None:
+    with pytest.raises(DeadlineExceeded):
+        await client.generate(PROMPT, temperature=0.0, max_tokens=500, gamma=0, timeout_s=0.2)
+    await all_closed(served)
+
+
+async def test_abort_finishes_the_stream(served: Deployment, client: AsyncClient) -> None:
+    async with client.stream(PROMPT, temperature=0.0, max_tokens=500, gamma=0, request_id="mine") as stream:
+        events = []
+        async for event in stream:
+            if isinstance(event, Delta) and not events:
+                assert await client.abort("mine")
+            events.append(event)
+    finish = events[-1]
+    assert isinstance(finish, Finish)
+    assert finish.reason is FinishReason.ABORT
+    assert finish.usage.output_tokens == sum(len(e.ids) for e in events if isinstance(e, Delta)) < 500
+    assert not await client.abort("mine")
+    await all_closed(served)
+
+
+async def test_info_names_model_targets_and_drafts(served: Deployment, client: AsyncClient) -> None:
+    info = await client.info()
+    assert info.model is not None
+    assert info.model.vocabulary_size == 64
+    assert [(p.address, p.up, p.trusted) for p in info.targets] == [(served.targets[0].address, True, True)]
+    assert [(p.address, p.up, p.trusted) for p in info.drafts] == [(served.drafts[0].address, True, True)]
+    assert (info.gamma, info.gamma_max) == (4, 16)
+
+
+async def test_a_draft_that_goes_costs_nothing_but_time(folder, served: Deployment) -> None:  # type: ignore[no-untyped-def]
+    draft = await start_draft(folder, "leaving").ready()
+    front = await start_orchestrator(folder, served.targets, [draft], "front").ready()
+    try:
+        async with AsyncClient(front.address) as client:
+            plain = await client.generate(PROMPT, temperature=0.0, max_tokens=300, gamma=0)
+            task = asyncio.create_task(client.generate(PROMPT, temperature=0.0, max_tokens=300, gamma=4))
+            await asyncio.sleep(0.15)
+            await draft.stop()
+            fast = await task
+        assert fast.ids == plain.ids
+        assert fast.usage.plain_steps > 0
+    finally:
+        await front.stop()
+
+
+async def test_a_target_that_goes_is_replaced(folder, served: Deployment) -> None:  # type: ignore[no-untyped-def]
+    other = await start_target(folder, "other").ready()
+    front = await start_orchestrator(folder, [other, *served.targets], served.drafts, "front").ready()
+    try:
+        async with AsyncClient(front.address) as client:
+            plain = await client.generate(PROMPT, temperature=1.0, seed=2, max_tokens=300, gamma=0)
+            tasks = [
+                asyncio.create_task(client.generate(PROMPT, temperature=1.0, seed=2, max_tokens=300, gamma=4))
+                for _ in range(4)
+            ]
+            await asyncio.sleep(0.15)
+            await other.stop()
+            results = await asyncio.gather(*tasks)
+        assert all(result.ids == plain.ids for result in results)
+        assert any(result.usage.targets_used == 2 for result in results)
+    finally:
+        await front.stop()
+
+
+async def test_a_draft_with_another_vocabulary_is_named_and_not_used(folder, served: Deployment) -> None:  # type: ignore[no-untyped-def]
+    stranger = await start_draft(folder, "stranger", model="synthetic:vocab=32,step_ms=0.2,seed=1").ready()
+    front = await start_orchestrator(folder, served.targets, [stranger], "front").ready()
+    try:
+        async with AsyncClient(front.address) as client:
+            done = await client.generate(PROMPT, temperature=0.0, max_tokens=20, gamma=4)
+            (peer,) = (await client.info()).drafts
+        assert done.usage.verifications == 0
+        assert "32 ids" in peer.last_error
+        assert "64" in peer.last_error
+    finally:
+        await front.stop()
+        await stranger.stop()
+
+
+async def test_more_requests_than_allowed_are_told_to_wait(folder, served: Deployment) -> None:  # type: ignore[no-untyped-def]
+    front = await start_orchestrator(folder, served.targets, [], "front", max_requests=1).ready()
+    try:
+        async with AsyncClient(front.address) as client, client.stream(PROMPT, max_tokens=500, gamma=0) as stream:
+            await anext(aiter(stream))
+            with pytest.raises(Full) as caught:
+                await client.generate(PROMPT, max_tokens=1)
+            assert caught.value.retry_after_ms
+    finally:
+        await front.stop()
