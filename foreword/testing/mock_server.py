@@ -48,8 +48,15 @@ class MockServer:
     `requests`, `metadata`, `aborts` and `cancelled` (ids) grow as calls come in; `info` may be changed at any time.
     """
 
-    def __init__(self, script: Script = "Hello.", *, credentials: grpc.ServerCredentials | None = None) -> None:
+    def __init__(
+        self,
+        script: Script = "Hello.",
+        *,
+        listen: str = "127.0.0.1:0",
+        credentials: grpc.ServerCredentials | None = None,
+    ) -> None:
         self._script = script
+        self._listen = listen
         self._credentials = credentials
         self._server: grpc.Server | None = None
         self.address = ""
@@ -60,8 +67,9 @@ class MockServer:
         self.cancelled: list[str] = []
 
     def start(self) -> Self:
-        """Serve on a free port."""
-        self._server = grpc.server(ThreadPoolExecutor(max_workers=32, thread_name_prefix="mock server"))
+        """Serve; raises RuntimeError if the port is taken."""
+        pool = ThreadPoolExecutor(max_workers=32, thread_name_prefix="mock server")
+        self._server = grpc.server(pool, options=[("grpc.so_reuseport", 0)])
         methods: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
             "Generate": grpc.unary_stream_rpc_method_handler(self._generate),
             "Abort": grpc.unary_unary_rpc_method_handler(self._abort),
@@ -69,10 +77,10 @@ class MockServer:
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(GENERATION_SERVICE, methods),))
         if self._credentials is None:
-            port = self._server.add_insecure_port("127.0.0.1:0")
+            port = self._server.add_insecure_port(self._listen)
         else:
-            port = self._server.add_secure_port("127.0.0.1:0", self._credentials)
-        self.address = f"127.0.0.1:{port}"
+            port = self._server.add_secure_port(self._listen, self._credentials)
+        self.address = f"{self._listen.rpartition(':')[0]}:{port}"
         self._server.start()
         return self
 

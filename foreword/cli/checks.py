@@ -1,0 +1,125 @@
+"""What `foreword doctor` looks at: pure judgements about what a deployment says and does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from foreword._version import __version__
+from foreword.protocol.generation import Choice, DeploymentInfo, PeerInfo
+from foreword.protocol.messages import ModelInfo
+from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
+
+
+class Health(Enum):
+    """How a check came out."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """Works, but not as well as it could."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One judgement; `mend` says what to do about it."""
+
+    name: str
+    health: Health
+    detail: str
+    mend: str = ""
+
+
+def deployment_checks(info: DeploymentInfo) -> Iterator[Check]:
+    """Yield everything that can be told from GetInfo."""
+    yield _versions(info)
+    yield from _targets(info)
+    yield from _drafts(info)
+
+
+def plain_check(choice: Choice, rate: float | None) -> Check:
+    """Judge a short generation with drafts turned off."""
+    tokens = choice.usage.output_tokens
+    if not tokens:
+        return Check("plain decoding", Health.FAILED, "got no token", "look at the target's log")
+    speed = "" if rate is None else f", {rate:.1f} tok/s"
+    return Check("plain decoding", Health.OK, f"{tokens} tokens{speed}")
+
+
+def draft_check(choice: Choice, rate: float | None, plain: Choice, plain_rate: float | None) -> Check:
+    """Judge the same generation with drafts, greedy, against the plain one."""
+    name, usage = "drafted decoding", choice.usage
+    if choice.ids != plain.ids:
+        at = next((i for i, (a, b) in enumerate(zip(choice.ids, plain.ids, strict=False)) if a != b), "the end")
+        mend = "expected now and then outside float32, where near-ties flip; otherwise a defect, please report it"
+        return Check(name, Health.WARNING, f"differs from plain decoding at output position {at}", mend)
+    if usage.acceptance_length is None:
+        mend = "wait for the draft to come up; look at the orchestrator's log for why its blocks are late or refused"
+        return Check(name, Health.WARNING, f"no block was verified ({usage.late_blocks} late)", mend)
+    detail = f"same ids, acceptance length {usage.acceptance_length:.2f}, {usage.late_blocks} late blocks"
+    if rate is not None and plain_rate is not None:
+        detail += f", {rate / plain_rate:.2f} times plain decoding's speed"
+    return Check(name, Health.OK, detail)
+
+
+def _versions(info: DeploymentInfo) -> Check:
+    if info.protocol_max < PROTOCOL_MIN or info.protocol_min > PROTOCOL_MAX:
+        seen, wanted = f"{info.protocol_min} to {info.protocol_max}", f"{PROTOCOL_MIN} to {PROTOCOL_MAX}"
+        mend = f"install the release of the server, {info.version}"
+        return Check("version", Health.FAILED, f"protocol {seen}, wanted one of {wanted}", mend)
+    releases = {peer.info.version for peer in (*info.targets, *info.drafts) if peer.info is not None} | {info.version}
+    if releases != {__version__}:
+        mend = "fine while an upgrade rolls out; otherwise install one release everywhere"
+        return Check("version", Health.WARNING, f"{', '.join(sorted(releases))} there, {__version__} here", mend)
+    return Check("version", Health.OK, __version__)
+
+
+def _targets(info: DeploymentInfo) -> Iterator[Check]:
+    if not info.targets:
+        yield Check("targets", Health.FAILED, "none is configured", "start the orchestrator with --targets")
+    for peer in info.targets:
+        yield _reach("target", peer, down=Health.FAILED)
+    models = {peer.address: peer.info.model for peer in info.targets if peer.info is not None and peer.info.model}
+    if len({model.weights_digest for model in models.values()}) > 1:
+        seen = ", ".join(f"{address}: {model.name}" for address, model in models.items())
+        yield Check("targets' weights", Health.FAILED, f"differ: {seen}", "serve the same weights by all targets")
+
+
+def _drafts(info: DeploymentInfo) -> Iterator[Check]:
+    if not info.drafts:
+        mend = "start the orchestrator with --drafts"
+        yield Check("drafts", Health.WARNING, "none is configured: every token is decoded plainly", mend)
+    for peer in info.drafts:
+        yield _reach("draft", peer, down=Health.WARNING)
+        if peer.info is not None and peer.info.model is not None and info.model is not None:
+            yield _fit(peer.address, peer.info.model, info.model)
+
+
+def _reach(kind: str, peer: PeerInfo, *, down: Health) -> Check:
+    name = f"{kind} {peer.address}"
+    if not peer.up:
+        mend = f"start it, or look at the network between the orchestrator and {peer.address}"
+        return Check(name, down, f"down: {peer.last_error or 'not reached yet'}", mend)
+    facts = ["up"]
+    if peer.round_trip_us is not None:
+        facts.append(f"round trip {peer.round_trip_us / 1000:.2f} ms")
+    if peer.info is not None:
+        model, drafter = peer.info.model, peer.info.drafter
+        facts.append(f"{model.name} in {model.dtype}" if model is not None else drafter.name.lower() if drafter else "")
+    if kind == "draft":
+        facts.append("trusted" if peer.trusted else "not trusted: rule match only")
+    return Check(name, Health.OK, ", ".join(filter(None, facts)))
+
+
+def _fit(address: str, draft: ModelInfo, target: ModelInfo) -> Check:
+    name = f"draft {address} and target"
+    if draft.tokenizer_digest != target.tokenizer_digest or draft.vocabulary_size != target.vocabulary_size:
+        seen = f"vocabulary {draft.vocabulary_size} ({draft.tokenizer_digest[:8]})"
+        wanted = f"{target.vocabulary_size} ({target.tokenizer_digest[:8]})"
+        mend = "serve a draft with the target's tokenizer"
+        return Check(name, Health.FAILED, f"{seen}, wanted the target's {wanted}", mend)
+    if draft.longest_context < target.longest_context:
+        detail = f"the draft reads {draft.longest_context} tokens, the target {target.longest_context}"
+        return Check(name, Health.WARNING, detail, "expect plain decoding beyond the draft's context")
+    return Check(name, Health.OK, f"same tokenizer, {target.vocabulary_size} ids")

@@ -1,0 +1,107 @@
+"""`foreword generate`: one prompt, the text as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from foreword.cli import options
+from foreword.cli.output import TextWriter, completion_json, legend, stderr, stdout, summary, write_json
+from foreword.client import DEFAULT_ADDRESS, AsyncClient, RequestFields
+from foreword.errors import InvalidField
+from foreword.protocol.generation import Chat, Delta, Message, Prompt
+from foreword.protocol.messages import ModelInfo
+
+_CHAT_NAMES = re.compile(r"instruct|chat|\bembedded\b|[-_]it\b", re.IGNORECASE)
+
+
+def command(
+    prompt: Annotated[str, typer.Argument(help="Prompt; - reads it from stdin.", show_default=False)],
+    max_tokens: Annotated[int | None, typer.Option(help="Most output tokens.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="0 takes the likeliest token.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Probability mass that is kept.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Likeliest tokens that are kept.")] = None,
+    min_p: Annotated[float | None, typer.Option(help="Least share of the likeliest token's probability.")] = None,
+    repetition_penalty: Annotated[float | None, typer.Option(help="Divides logits of tokens seen.")] = None,
+    presence_penalty: Annotated[float | None, typer.Option(help="Taken once from logits of tokens output.")] = None,
+    frequency_penalty: Annotated[float | None, typer.Option(help="Taken for every time a token was output.")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="Text before which the output ends; may be repeated.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Makes the text repeatable.")] = None,
+    gamma: Annotated[int | None, typer.Option(help="Candidates per block; 0 turns drafts off.")] = None,
+    rule: Annotated[str | None, typer.Option(help="Acceptance rule: match, token or block.")] = None,
+    drafter: Annotated[str | None, typer.Option(help="Kind of draft: model, lookup, …")] = None,
+    model: Annotated[str | None, typer.Option(help="Model, where several are served.")] = None,
+    system: Annotated[str | None, typer.Option(help="System message; implies --chat.")] = None,
+    chat: Annotated[
+        bool | None, typer.Option("--chat/--raw", help="Use the model's chat template; by default for instruct models.")
+    ] = None,
+    timeout: Annotated[float | None, typer.Option(help="Longest time, in seconds.")] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="No colours for who wrote what.")] = False,
+    json: options.Json = False,
+    address: options.Address = DEFAULT_ADDRESS,
+    token: options.Token = None,
+    tls_ca: options.Ca = None,
+    tls_cert: options.Cert = None,
+    tls_key: options.Key = None,
+    insecure: options.Insecure = False,
+) -> None:
+    """Generate text for a prompt, and show which of it a draft has written."""
+    text = sys.stdin.read() if prompt == "-" else prompt
+    given = {
+        "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k, "min_p": min_p,
+        "repetition_penalty": repetition_penalty, "presence_penalty": presence_penalty,
+        "frequency_penalty": frequency_penalty, "stop": stop, "seed": seed, "gamma": gamma, "rule": rule,
+        "drafter": drafter, "model": model,
+    }  # fmt: skip
+    fields: Any = {name: value for name, value in given.items() if value is not None}
+    if chat is False and system is not None:
+        raise InvalidField("system", system, "no system message with --raw")
+    client = options.connect(address, token=token, ca=tls_ca, cert=tls_cert, key=tls_key, insecure=insecure)
+
+    async def generate() -> None:
+        async with client:
+            as_chat = system is not None or (chat if chat is not None else await _speaks_chat(client))
+            await _show(client, _prompt(text, system, as_chat=as_chat), fields, timeout, plain=plain, as_json=json)
+
+    asyncio.run(generate())
+
+
+async def _show(
+    client: AsyncClient, prompt: Prompt, fields: RequestFields, timeout_s: float | None, *, plain: bool, as_json: bool
+) -> None:
+    out, err = stdout(), stderr()
+    writer = TextWriter(out, coloured=not plain)
+    async with client.stream(prompt, timeout_s=timeout_s, **fields) as events:
+        try:
+            async for event in events:
+                if isinstance(event, Delta) and not as_json:
+                    writer.write(event)
+        finally:
+            writer.finish()
+        completion = await events.completion()
+    if as_json:
+        write_json(out, completion_json(completion))
+    elif out.is_terminal:
+        err.print(summary(completion.choices[0]), style="dim", end="" if plain else "; ")
+        err.print("" if plain else legend())
+
+
+def _prompt(text: str, system: str | None, *, as_chat: bool) -> Prompt:
+    if not as_chat:
+        return text
+    turns = [] if system is None else [Message("system", system)]
+    return Chat((*turns, Message("user", text)))
+
+
+async def _speaks_chat(client: AsyncClient) -> bool:
+    info = await client.info()
+    return info.model is not None and speaks_chat(info.model)
+
+
+def speaks_chat(model: ModelInfo) -> bool:
+    """Tell by a model's names whether it was trained to answer in a chat."""
+    return any(_CHAT_NAMES.search(name) is not None for name in (model.name, model.source))

@@ -1,0 +1,100 @@
+"""`foreword up`: target, draft and orchestrator on this machine, in the foreground."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from foreword.cli import options
+from foreword.cli.output import stderr
+from foreword.client import DEFAULT_ADDRESS
+from foreword.stack.config import DEFAULT_DRAFT, DEFAULT_TARGET, StackConfig
+from foreword.stack.events import ServiceEvent, ServiceState
+from foreword.stack.stack import Stack
+
+_COLOURS: Final[Mapping[str, str]] = {"target": "magenta", "draft": "green", "orchestrator": "blue"}
+_CONSOLE_LOGS: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys(_COLOURS, ("--log-format", "console"))
+
+
+def command(
+    port: Annotated[int, typer.Option(help="Port that clients call; 0 takes a free one.")] = int(
+        DEFAULT_ADDRESS.rpartition(":")[2]
+    ),
+    target: options.Target = DEFAULT_TARGET,
+    draft: options.Draft = DEFAULT_DRAFT,
+    drafts: options.Drafts = 1,
+    no_draft: options.NoDraft = False,
+    gamma: options.Gamma = None,
+    dtype: options.Dtype = "float32",
+    threads: options.Threads = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the services' logs.")] = False,
+) -> None:
+    """Start a target, drafts and an orchestrator on loopback, watch them, and stop them on Ctrl-C."""
+    console = stderr()
+    config = StackConfig(
+        target=target,
+        draft=None if no_draft else draft,
+        drafts=drafts,
+        gamma=gamma,
+        dtype=dtype,
+        threads=threads,
+        port=port,
+        arguments=_CONSOLE_LOGS if console.is_terminal else {},
+    )
+    raise typer.Exit(asyncio.run(_up(config, console, quiet=quiet)))
+
+
+async def _up(config: StackConfig, console: Console, *, quiet: bool) -> int:
+    """Run the stack until a signal comes; return the exit status."""
+    reporter = Reporter(console, quiet=quiet)
+    stack = Stack(config, on_event=reporter.event, on_log=reporter.log)
+    received: list[signal.Signals] = []
+    running = asyncio.create_task(_run(stack, console))
+    loop = asyncio.get_running_loop()
+
+    def stop(number: signal.Signals) -> None:
+        received.append(number)
+        running.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    return 130 if signal.SIGINT in received else 0
+
+
+async def _run(stack: Stack, console: Console) -> None:
+    async with stack:
+        flag = "" if stack.address == DEFAULT_ADDRESS else f" --address {stack.address}"
+        console.print(f"serving on {stack.address}; try: foreword generate{flag} 'Once upon a time'", style="bold")
+        await asyncio.Event().wait()
+
+
+class Reporter:
+    """Shows what happens to services, and their logs with their names in front."""
+
+    def __init__(self, console: Console, *, quiet: bool = False) -> None:
+        self._console = console
+        self._quiet = quiet
+
+    def event(self, event: ServiceEvent) -> None:
+        """Show a change of a service."""
+        style = "red" if event.state in (ServiceState.EXITED, ServiceState.RESTARTING) else "default"
+        words = f"{event.state.value} {event.detail}".rstrip()
+        self._console.print(Text.assemble(_name(event.service), (words, style)))
+
+    def log(self, service: str, line: str) -> None:
+        """Show a line of a service's log."""
+        if not self._quiet:
+            self._console.print(Text.assemble(_name(service), Text.from_ansi(line)))
+
+
+def _name(service: str) -> tuple[str, str]:
+    return f"{service:<12} ", _COLOURS.get(service.partition("-")[0], "default")

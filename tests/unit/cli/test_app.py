@@ -1,0 +1,165 @@
+"""The command tree: found by entry points, loaded when used, one line and a status for every kind of end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+from importlib.metadata import EntryPoint
+
+import pytest
+import typer
+
+from foreword._version import __version__
+from foreword.cli import main
+from foreword.cli.app import COMMANDS, GROUPS, installed, run
+from foreword.cli.extras import missing_extra
+from foreword.errors import EngineFailure, InvalidField, NotFound
+
+
+@pytest.fixture
+def plugin(monkeypatch):
+    """Return a function that makes an entry point of a function; `loaded` tells which were looked up."""
+    loaded = []
+
+    class Module(types.ModuleType):
+        def __getattr__(self, name):
+            loaded.append(name)
+            return functions[name]
+
+    functions = {}
+    monkeypatch.setitem(sys.modules, "foreword_test_plugin", Module("foreword_test_plugin"))
+
+    def make(function, name="plugin", group=COMMANDS):
+        functions[name] = function
+        return EntryPoint(name, f"foreword_test_plugin:{name}", group)
+
+    make.loaded = loaded
+    return make
+
+
+def raising(error):
+    def command():
+        raise error
+
+    return command
+
+
+def test_version_and_help(cli):
+    assert (cli("--version").status, cli("--version").out) == (0, f"foreword {__version__}\n")
+    for argv in ([], ["--help"]):
+        shown = cli(*argv)
+        assert shown.status == 0
+        assert all(name in shown.out for name in ("generate", "doctor", "up", "demo"))
+
+
+def test_commands_are_loaded_when_they_are_used(cli, plugin):
+    one, two = plugin(lambda: None, "one"), plugin(lambda: None, "two")
+    assert cli("one", more=[one, two]).status == 0
+    assert plugin.loaded == ["one"]
+
+
+def test_groups_hold_the_commands_of_other_packages(cli, plugin):
+    ran = []
+
+    def serve(gamma: int = 4):
+        """Serve a test."""
+        ran.append(gamma)
+
+    entry = plugin(serve, "thing", f"{COMMANDS}.serve")
+    assert cli("serve", "thing", "--gamma", "3", more=[entry]).status == 0
+    assert ran == [3]
+    assert "Serve a test." in cli("serve", "--help", more=[entry]).out
+    missing = cli("serve", more=[entry])
+    assert (missing.status, missing.err) == (2, "foreword serve: Missing command (see 'foreword serve --help')\n")
+    assert "No such command 'serve'" in cli("serve").err
+
+
+def test_a_typer_app_is_a_command_too(cli, plugin):
+    app, ran = typer.Typer(), []
+    app.command("first")(lambda: ran.append(1))
+    app.command("second")(lambda: ran.append(2))
+    assert cli("plugin", "second", more=[plugin(app)]).status == 0
+    assert ran == [2]
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (["generat"], "foreword: No such command 'generat'. Did you mean 'generate'? (see 'foreword --help')\n"),
+        (["--nothing"], "foreword: No such option: --nothing (see 'foreword --help')\n"),
+        (["generate"], "foreword generate: Missing argument 'prompt' (see 'foreword generate --help')\n"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(cli, argv, line):
+    result = cli(*argv)
+    assert (result.status, result.err, result.out) == (2, line, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (NotFound("model: got x,\n  wanted y"), 1, "model: got x, wanted y"),
+        (EngineFailure("engine: died"), 1, "engine: died"),
+        (InvalidField("gamma", -1, "a whole number from 0"), 2, "gamma: got -1, wanted a whole number from 0"),
+        (KeyError("x"), 1, "foreword: internal error: KeyError: 'x' (--debug shows the traceback)"),
+        (KeyboardInterrupt(), 130, ""),
+        (typer.Abort(), 130, ""),
+        (typer.Exit(7), 7, ""),
+        (ModuleNotFoundError("no", name="torch"), 1, "foreword: needs torch: pip install 'foreword[models]'"),
+    ],
+)
+def test_every_end_has_its_status_and_no_traceback(cli, plugin, error, status, line):
+    result = cli("plugin", more=[plugin(raising(error))])
+    assert (result.status, result.err.rstrip("\n")) == (status, line)
+    assert "Traceback" not in result.err
+
+
+def test_debug_shows_what_was_raised(plugin):
+    with pytest.raises(KeyError):
+        run(["plugin", "--debug"], found=[plugin(raising(KeyError("x")))])
+
+
+def test_a_command_that_cannot_be_loaded_says_how_to_get_it(cli):
+    entry = EntryPoint("target", "foreword_missing_plugin:serve", f"{COMMANDS}.serve")
+    result = cli("serve", "target", "--listen", "x", more=[entry])
+    assert (result.status, result.err) == (
+        1,
+        "foreword serve target: needs foreword_missing_plugin: pip install 'foreword[all]'\n",
+    )
+    assert "Not available" in cli("serve", "--help", more=[entry]).out
+
+
+@pytest.mark.parametrize(
+    ("module", "hint"),
+    [
+        ("torch", "needs torch: pip install 'foreword[models]'"),
+        ("google.rpc.status_pb2", "needs google.rpc.status_pb2: pip install 'foreword[serve]'"),
+        ("structlog", "needs structlog: pip install 'foreword[serve]'"),
+        ("matplotlib.pyplot", "needs matplotlib.pyplot: pip install 'foreword[bench]'"),
+        ("elsewhere", "needs elsewhere: pip install 'foreword[all]'"),
+        (
+            "target_service.commands",
+            "target_service.commands is missing from this installation; install foreword again",
+        ),
+    ],
+)
+def test_hints_name_the_right_extra(module, hint):
+    assert missing_extra(ModuleNotFoundError("no", name=module)) == hint
+
+
+def test_without_the_extra_of_the_command_itself_there_is_a_hint(monkeypatch, capsys):
+    monkeypatch.delitem(sys.modules, "foreword.cli.app")
+    monkeypatch.setitem(sys.modules, "typer", None)
+    assert main(["generate", "x"]) == 1
+    assert capsys.readouterr().err == "foreword: needs typer: pip install 'foreword[serve]'\n"
+
+
+def test_a_closed_pipe_is_no_error_message():
+    script = f"{sys.executable} -m foreword.cli --help | true"
+    run = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert "Traceback" not in run.stderr
+
+
+def test_the_installed_groups_are_known():
+    assert {entry.group for entry in installed()} <= {COMMANDS, *(f"{COMMANDS}.{name}" for name in GROUPS)}
