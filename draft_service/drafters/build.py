@@ -10,7 +10,8 @@ from draft_service.drafters.choosing import Style
 from draft_service.drafters.lookup import LookupDrafter, LookupStyle
 from draft_service.drafters.model import ModelDrafter
 from draft_service.drafters.port import Abilities, Drafter
-from foreword.models.synthetic import SyntheticModel
+from foreword.errors import InvalidField
+from foreword.models.source import parse_source
 from foreword.protocol.messages import ModelInfo
 from foreword.protocol.words import Drafter as Kind
 from foreword.testing.synthetic import Side, SyntheticRunner
@@ -42,14 +43,9 @@ def build_drafter(config: DrafterConfig) -> Drafter:
 
 
 def _synthetic(config: DrafterConfig) -> ModelDrafter:
-    names = {"vocab": "vocabulary"}
-    fields = dict(pair.split("=") for pair in config.model.partition(":")[2].split(",") if pair)
-    model = SyntheticModel(
-        **{
-            names.get(k, k): (float(v) if k in ("step_ms", "slope_ms", "agreement", "eos") else int(v))
-            for k, v in fields.items()
-        }
-    )
+    model = parse_source(config.model or "synthetic").synthetic
+    if model is None:
+        raise InvalidField("model", config.model, "synthetic:… for the synthetic drafter")
     info = ModelInfo(
         name=config.name or "synthetic",
         source=config.model,

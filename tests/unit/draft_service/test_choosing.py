@@ -1,0 +1,152 @@
+"""How candidates are drawn: manners, the draft's law, and that what is sent is what was drawn from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from draft_service.drafters.choosing import (
+    Chosen,
+    Manner,
+    MatchDraw,
+    Style,
+    choose,
+    confidence,
+    draft_parameters,
+    manner,
+    margin,
+)
+from draft_service.drafters.plan import argmax, plan_of
+from foreword.addresses.keys import draft_address
+from foreword.addresses.philox import first_integers
+from foreword.laws.counts import counts_law, to_counts
+from foreword.laws.law import Law
+from foreword.laws.parameters import LawParameters
+from foreword.laws.sampling import sample_match, sample_uniform
+from foreword.protocol.messages import DraftKeys, SparseCounts
+from foreword.protocol.words import Rule
+from foreword.values import replace
+
+GREEDY, WARM = LawParameters(temperature=0.0), LawParameters(temperature=0.7)
+OWN, BOTH = DraftKeys(b"d" * 16), DraftKeys(b"d" * 16, b"m" * 16)
+LAW = Law(None, np.random.default_rng(1).dirichlet([0.4] * 12))
+STYLE = Style(total_bits=6, support_max=8)
+GATE = 1e-4
+
+
+@pytest.mark.parametrize(
+    ("rule", "law", "keys", "match_draw", "wanted"),
+    [
+        (Rule.MATCH, GREEDY, BOTH, MatchDraw.COUPLED, Manner.LIKELIEST),
+        (Rule.BLOCK, GREEDY, BOTH, MatchDraw.COUPLED, Manner.LIKELIEST),
+        (Rule.MATCH, WARM, BOTH, MatchDraw.COUPLED, Manner.COUPLED),
+        (Rule.MATCH, WARM, OWN, MatchDraw.COUPLED, Manner.LIKELIEST),
+        (Rule.MATCH, WARM, BOTH, MatchDraw.SAMPLED, Manner.SAMPLED),
+        (Rule.MATCH, WARM, BOTH, MatchDraw.ARGMAX, Manner.LIKELIEST),
+        (Rule.TOKEN, WARM, BOTH, MatchDraw.COUPLED, Manner.COUNTED),
+        (Rule.BLOCK, WARM, BOTH, MatchDraw.ARGMAX, Manner.COUNTED),
+    ],
+)
+def test_manners(rule: Rule, law: LawParameters, keys: DraftKeys, match_draw: MatchDraw, wanted: Manner) -> None:
+    assert manner(rule, law, keys, Style(match_draw=match_draw)) is wanted
+
+
+def test_the_draft_has_a_temperature_of_its_own() -> None:
+    style = Style(temperature_scale=0.5)
+    assert draft_parameters(Manner.COUNTED, WARM, style).temperature == 0.35
+    assert draft_parameters(Manner.LIKELIEST, WARM, style).temperature == 0.0
+    assert draft_parameters(Manner.COUPLED, WARM, Style()) is WARM
+    assert draft_parameters(Manner.LIKELIEST, GREEDY, style) is GREEDY
+
+
+def test_coupled_draws_are_the_targets_own_where_the_laws_agree() -> None:
+    for position in range(50):
+        chosen = choose(Manner.COUPLED, LAW, BOTH, position=position, number=0, style=STYLE)
+        assert chosen.token == sample_match(LAW, b"m" * 16, position)
+
+
+Draw = Callable[[Law, int], Chosen]
+
+
+def honest(law: Law, number: int) -> Chosen:
+    return choose(Manner.COUNTED, law, OWN, position=0, number=number, style=STYLE)
+
+
+def rounded_after_sampling(law: Law, number: int) -> Chosen:
+    """The planted bug: the draw is from the law, and the counts that go along are rounded afterwards."""
+    counts = to_counts(law, bits=STYLE.total_bits, mass=STYLE.support_mass, cap=STYLE.support_max)
+    token = sample_uniform(law, (number >> 11) * 2.0**-53)
+    return Chosen(token if token in counts.ids else counts.ids[0], counts)
+
+
+def one_number_for_all(law: Law, number: int) -> Chosen:
+    """The planted bug: numbers that do not depend on the round repeat themselves."""
+    return honest(law, int(first_integers(b"d" * 16, [draft_address(0, 0, number % 50)])[0]))
+
+
+def p_value(draw: Draw, draws: int = 4_000) -> float:
+    """Return how likely draws are that differ this much from the counts that were sent."""
+    numbers = first_integers(b"d" * 16, [draft_address(7, r, 3) for r in range(draws)]).tolist()
+    chosen = [draw(LAW, number) for number in numbers]
+    counts = chosen[0].counts
+    assert counts is not None
+    seen = Counter(c.token for c in chosen)
+    assert set(seen) <= set(counts.ids)
+    expected = np.array(counts.counts) * (draws / 2**counts.total_bits)
+    return float(chisquare([seen[token] for token in counts.ids], expected).pvalue)
+
+
+def test_candidates_follow_the_counts_that_are_sent() -> None:
+    assert p_value(honest) > GATE
+
+
+@pytest.mark.parametrize("planted", [rounded_after_sampling, one_number_for_all])
+def test_a_dishonest_draw_is_caught(planted: Draw) -> None:
+    assert p_value(planted) < GATE
+
+
+def test_counts_are_those_of_the_truncated_law() -> None:
+    counts = honest(LAW, 1 << 60).counts
+    assert counts == to_counts(LAW, bits=6, mass=STYLE.support_mass, cap=8)
+    assert sum(counts.counts) == 64  # type: ignore[union-attr]
+
+
+def test_sampled_draws_follow_the_law() -> None:
+    numbers = first_integers(b"d" * 16, [draft_address(7, r, 3) for r in range(4_000)]).tolist()
+    seen = Counter(choose(Manner.SAMPLED, LAW, OWN, position=0, number=n, style=STYLE).token for n in numbers)
+    assert chisquare([seen[v] for v in range(12)], LAW.probabilities * 4_000).pvalue > GATE
+
+
+def test_confidence_grows_with_the_margin() -> None:
+    assert confidence(0.0) == 0.5
+    assert confidence(float("inf")) == 1.0
+    assert 0.5 < confidence(1.0) < confidence(2.0) < 1.0
+    chosen = honest(LAW, 1 << 40)
+    assert isinstance(chosen.counts, SparseCounts)
+    assert margin(Manner.COUNTED, LAW, chosen, keys=OWN, position=0) == counts_law(chosen.counts).margin
+    assert margin(Manner.SAMPLED, LAW, Chosen(0, None), keys=OWN, position=0) == LAW.margin
+    assert margin(Manner.COUPLED, LAW, Chosen(0, None), keys=BOTH, position=0) > 0.0
+
+
+def test_the_argmax_is_taken_only_where_the_law_has_nothing_to_add() -> None:
+    def plain_from(law: LawParameters) -> int | None:
+        return plan_of(Rule.MATCH, law, OWN, Style()).plain_from
+
+    assert plain_from(GREEDY) == 0
+    assert plain_from(WARM) == 0
+    assert plain_from(replace(GREEDY, stop_ids=(1,), min_tokens=3)) == 3
+    assert plain_from(replace(GREEDY, bias=((1, 2.0),))) is None
+    assert plain_from(replace(GREEDY, banned_ids=(1,))) is None
+    assert plain_from(replace(GREEDY, repetition_penalty=1.1)) is None
+    assert plan_of(Rule.TOKEN, WARM, OWN, Style()).plain_from is None
+
+
+def test_a_row_without_a_finite_largest_logit_has_no_argmax() -> None:
+    assert argmax(np.array([0.0, 2.0, 2.0], np.float32)) == 1
+    for bad in (np.nan, np.inf):
+        assert argmax(np.array([0.0, bad, 2.0], np.float32)) is None
+    assert argmax(np.full(3, -np.inf, np.float32)) is None
