@@ -24,8 +24,8 @@ from target_service.metrics import TargetMetrics
 from target_service.servicer import TargetServicer
 from target_service.settings import TargetSettings
 
-_FAREWELL_S = 1.0
-"""Time in which the engine tells the last sessions to move."""
+_STAY = 0.75
+"""Share of the grace time in which sessions may end by themselves; in the rest they are told to move."""
 
 
 async def run(settings: TargetSettings, *, stop: asyncio.Event | None = None) -> None:
@@ -78,12 +78,14 @@ class TargetProcess:
         self._spawn(self._host.keep())
 
     async def _drain(self) -> None:
-        """Open nothing more, let sessions end for as long as the grace time goes, then tell them to move."""
+        """Open nothing more; let sessions end for most of the grace time, tell the rest to move, end the streams."""
         self._hub.send([StopOpening()])
-        await self._hub.wait_idle(self._settings.grace_s)
-        self._hub.send([GiveUp()])
-        await self._hub.wait_idle(_FAREWELL_S)
-        self._hub.close()
+        try:
+            await self._hub.wait_idle(_STAY * self._settings.grace_s)
+            self._hub.send([GiveUp()])
+            await self._hub.wait_idle(self._settings.grace_s)
+        finally:
+            self._hub.close()
 
     def _warm(self, warm: bool) -> None:
         self._spawn(self._server.set_ready(ready=warm))
