@@ -38,16 +38,16 @@ def deployment_checks(info: DeploymentInfo) -> Iterator[Check]:
     yield from _drafts(info)
 
 
-def plain_check(choice: Choice, rate: float | None) -> Check:
+def plain_check(choice: Choice) -> Check:
     """Judge a short generation with drafts turned off."""
     tokens = choice.usage.output_tokens
     if not tokens:
         return Check("plain decoding", Health.FAILED, "got no token", "look at the target's log")
-    speed = "" if rate is None else f", {rate:.1f} tok/s"
+    speed = "" if choice.decode_rate is None else f", {choice.decode_rate:.1f} tok/s"
     return Check("plain decoding", Health.OK, f"{tokens} tokens{speed}")
 
 
-def draft_check(choice: Choice, rate: float | None, plain: Choice, plain_rate: float | None) -> Check:
+def draft_check(choice: Choice, plain: Choice) -> Check:
     """Judge the same generation with drafts, greedy, against the plain one."""
     name, usage = "drafted decoding", choice.usage
     if choice.ids != plain.ids:
@@ -58,8 +58,8 @@ def draft_check(choice: Choice, rate: float | None, plain: Choice, plain_rate: f
         mend = "wait for the draft to come up; look at the orchestrator's log for why its blocks are late or refused"
         return Check(name, Health.WARNING, f"no block was verified ({usage.late_blocks} late)", mend)
     detail = f"same ids, acceptance length {usage.acceptance_length:.2f}, {usage.late_blocks} late blocks"
-    if rate is not None and plain_rate is not None:
-        detail += f", {rate / plain_rate:.2f} times plain decoding's speed"
+    if choice.decode_rate is not None and plain.decode_rate is not None:
+        detail += f", {choice.decode_rate / plain.decode_rate:.2f} times plain decoding's speed"
     return Check(name, Health.OK, detail)
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from foreword.cli.demo_prompts import DemoPrompt
-from foreword.cli.output import decode_rate
 from foreword.protocol.generation import Choice
 
 
@@ -41,7 +40,7 @@ class Outcome:
     @property
     def speedup(self) -> float | None:
         """Decoding rate with drafts over that without."""
-        drafted, plain = decode_rate(self.drafted), decode_rate(self.plain)
+        drafted, plain = self.drafted.decode_rate, self.plain.decode_rate
         return drafted / plain if drafted is not None and plain else None
 
     def json(self) -> dict[str, Any]:
@@ -55,8 +54,8 @@ class Outcome:
             "margin": self.margin,
             "tokens": self.drafted.usage.output_tokens,
             "acceptance_length": self.drafted.usage.acceptance_length,
-            "plain_tok_s": decode_rate(self.plain),
-            "spec_tok_s": decode_rate(self.drafted),
+            "plain_tok_s": self.plain.decode_rate,
+            "spec_tok_s": self.drafted.decode_rate,
             "speedup": self.speedup,
             "text": self.drafted.text,
             "usage": self.drafted.usage,

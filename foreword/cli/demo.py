@@ -15,7 +15,7 @@ from rich.text import Text
 from foreword.cli import options
 from foreword.cli.comparison import Outcome, first_difference, totals
 from foreword.cli.demo_prompts import DemoPrompt, built_in, read_prompts
-from foreword.cli.output import TextWriter, decode_rate, legend, stderr, stdout, summary, write_json
+from foreword.cli.output import TextWriter, legend, stderr, stdout, summary, write_json
 from foreword.cli.up import Reporter
 from foreword.client import AsyncClient
 from foreword.protocol.generation import Choice, Delta
@@ -132,7 +132,7 @@ def _show(console: Console, outcomes: Sequence[Outcome], total: dict[str, Any], 
     for name in ("prompt", "tokens", "acceptance length", "tok/s without", "tok/s with", "times", "identical"):
         table.add_column(name, justify="left" if name == "prompt" else "right")
     for o in outcomes:
-        rates = (decode_rate(o.plain), decode_rate(o.drafted), o.speedup)
+        rates = (o.plain.decode_rate, o.drafted.decode_rate, o.speedup)
         usage = o.drafted.usage
         table.add_row(o.prompt.id, str(usage.output_tokens), *_numbers(usage.acceptance_length, *rates), _verdict(o))
     numbers = _numbers(total["acceptance_length"], total["plain_tok_s"], total["spec_tok_s"], total["speedup"])

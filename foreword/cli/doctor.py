@@ -15,7 +15,7 @@ from rich.text import Text
 
 from foreword.cli import options
 from foreword.cli.checks import Check, Health, deployment_checks, draft_check, plain_check
-from foreword.cli.output import decode_rate, stdout, write_json
+from foreword.cli.output import stdout, write_json
 from foreword.client import DEFAULT_ADDRESS, AsyncClient
 from foreword.errors import ForewordError
 from foreword.protocol.generation import Choice, DeploymentInfo, Timings
@@ -114,11 +114,11 @@ async def _ask(client: AsyncClient) -> tuple[DeploymentInfo, float]:
 
 async def _try_out(client: AsyncClient, found: Examination) -> None:
     plain = await _generate(client, gamma=0)
-    found.checks.append(plain_check(plain, decode_rate(plain)))
+    found.checks.append(plain_check(plain))
     assert found.info is not None
     if any(peer.up for peer in found.info.drafts):
         drafted = await _generate(client, gamma=max(1, found.info.gamma))
-        found.checks.append(draft_check(drafted, decode_rate(drafted), plain, decode_rate(plain)))
+        found.checks.append(draft_check(drafted, plain))
         found.round = drafted.timings
     else:
         found.round = plain.timings

@@ -11,7 +11,7 @@ import typer
 
 from foreword.cli import options
 from foreword.cli.output import TextWriter, completion_json, legend, stderr, stdout, summary, write_json
-from foreword.client import DEFAULT_ADDRESS, AsyncClient, RequestFields
+from foreword.client import DEFAULT_ADDRESS, AsyncClient, AsyncStream
 from foreword.errors import InvalidField
 from foreword.protocol.generation import Chat, Delta, Message, Prompt
 from foreword.protocol.messages import ModelInfo
@@ -65,17 +65,16 @@ def command(
     async def generate() -> None:
         async with client:
             as_chat = system is not None or (chat if chat is not None else await _speaks_chat(client))
-            await _show(client, _prompt(text, system, as_chat=as_chat), fields, timeout, plain=plain, as_json=json)
+            events = client.stream(_prompt(text, system, as_chat=as_chat), timeout_s=timeout, **fields)
+            await _show(events, plain=plain, as_json=json)
 
     asyncio.run(generate())
 
 
-async def _show(
-    client: AsyncClient, prompt: Prompt, fields: RequestFields, timeout_s: float | None, *, plain: bool, as_json: bool
-) -> None:
+async def _show(stream: AsyncStream, *, plain: bool, as_json: bool) -> None:
     out, err = stdout(), stderr()
     writer = TextWriter(out, coloured=not plain)
-    async with client.stream(prompt, timeout_s=timeout_s, **fields) as events:
+    async with stream as events:
         try:
             async for event in events:
                 if isinstance(event, Delta) and not as_json:

@@ -89,7 +89,7 @@ def completion_json(completion: Completion) -> dict[str, Any]:
         "ids": choice.ids,
         "sources": choice.sources,
         **finish_json(choice.finish),
-        "tok_s": decode_rate(choice),
+        "tok_s": choice.decode_rate,
     }
 
 
@@ -110,18 +110,11 @@ def finish_json(finish: Finish) -> dict[str, Any]:
     }
 
 
-def decode_rate(choice: Choice) -> float | None:
-    """Return tokens per second after the first token, by the server's clock; None for fewer than two tokens."""
-    timings, tokens = choice.timings, choice.usage.output_tokens
-    decode_us = timings.total_us - timings.first_token_us
-    return 1e6 * (tokens - 1) / decode_us if tokens > 1 and decode_us > 0 else None
-
-
 def summary(choice: Choice) -> str:
     """Return one line about a finished choice."""
     usage = choice.usage
     facts = [f"{usage.output_tokens} tokens"]
-    if (rate := decode_rate(choice)) is not None:
+    if (rate := choice.decode_rate) is not None:
         facts.append(f"{rate:.1f} tok/s")
     if usage.acceptance_length is not None:
         facts.append(f"acceptance length {usage.acceptance_length:.2f}")

@@ -77,7 +77,7 @@ class AsyncClient:
     async def info(self, *, timeout_s: float | None = None) -> DeploymentInfo:
         """Return what is served, by the first address that answers."""
         limit = _INFO_TIMEOUT_S if timeout_s is None else timeout_s
-        return decode_info(await self._ask_any(GENERATION_GET_INFO, b"", limit), Limits())
+        return decode_info(await self._ask_any(GENERATION_GET_INFO, timeout_s=limit), Limits())
 
     async def abort(self, request_id: str, *, timeout_s: float | None = None) -> bool:
         """End a request, wherever it runs; return whether it was running."""
@@ -85,7 +85,7 @@ class AsyncClient:
         request, failures = encode_abort(request_id), list[Unavailable]()
         for address in self._endpoints.addresses:
             try:
-                if decode_abort_response(await self._ask(address, ABORT, request, limit)):
+                if decode_abort_response(await self._ask(address, ABORT, request=request, timeout_s=limit)):
                     return True
             except Unavailable as failure:
                 failures.append(failure)
@@ -105,12 +105,13 @@ class AsyncClient:
     ) -> None:
         await self.close()
 
-    async def _ask_any(self, method: str, request: bytes, timeout_s: float) -> bytes:
+    async def _ask_any(self, method: str, *, timeout_s: float) -> bytes:
         """Ask the addresses in turn until one answers; only a server that cannot be reached is passed over."""
         deadline, last = time.monotonic() + timeout_s, None
         for address in self._endpoints.addresses:
             try:
-                answer = await self._ask(address, method, request, max(0.0, deadline - time.monotonic()))
+                left = max(0.0, deadline - time.monotonic())
+                answer = await self._ask(address, method, request=b"", timeout_s=left)
             except Unavailable as failure:
                 last = failure
                 continue
@@ -119,7 +120,7 @@ class AsyncClient:
         assert last is not None, "there is at least one address"
         raise last
 
-    async def _ask(self, address: str, method: str, request: bytes, timeout_s: float) -> bytes:
+    async def _ask(self, address: str, method: str, *, request: bytes, timeout_s: float) -> bytes:
         ask: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._endpoints.channel(address).unary_unary(method)
         call = ask(request, timeout=timeout_s, metadata=self._endpoints.metadata)
         self._endpoints.track(call)

@@ -273,6 +273,12 @@ class Choice:
         """Where its time went."""
         return self.finish.timings
 
+    @property
+    def decode_rate(self) -> float | None:
+        """Tokens per second after the first token, by the server's clock; None for fewer than two tokens."""
+        decode_us, tokens = self.timings.total_us - self.timings.first_token_us, self.usage.output_tokens
+        return 1e6 * (tokens - 1) / decode_us if tokens > 1 and decode_us > 0 else None
+
 
 @dataclass(frozen=True, slots=True)
 class Completion:

@@ -77,7 +77,7 @@ class ServicePlan:
 def plan_target(config: StackConfig, folder: Path) -> ServicePlan:
     """Return the plan of the target."""
     flags = ("--model", config.target, "--dtype", config.dtype, *_threads(config))
-    return _plan(config, folder, TARGET, kind=TARGET, flags=flags)
+    return _plan(config, folder, name=TARGET, kind=TARGET, flags=flags)
 
 
 def plan_drafts(config: StackConfig, folder: Path) -> list[ServicePlan]:
@@ -90,21 +90,21 @@ def plan_drafts(config: StackConfig, folder: Path) -> list[ServicePlan]:
     else:
         flags = ("--drafter", "model", "--model", draft, "--dtype", config.dtype)
     flags = (*flags, *_threads(config))
-    return [_plan(config, folder, name, kind="draft", flags=flags) for name in config.draft_names]
+    return [_plan(config, folder, name=name, kind="draft", flags=flags) for name in config.draft_names]
 
 
-def plan_orchestrator(config: StackConfig, folder: Path, target: str, drafts: list[str]) -> ServicePlan:
+def plan_orchestrator(config: StackConfig, folder: Path, *, target: str, drafts: list[str]) -> ServicePlan:
     """Return the plan of the orchestrator, which is told the addresses of the others."""
     flags: tuple[str, ...] = ("--targets", target, "--trust", "all")
     if drafts:
         flags = (*flags, "--drafts", ",".join(drafts))
     if config.gamma is not None:
         flags = (*flags, "--gamma", str(config.gamma))
-    return _plan(config, folder, ORCHESTRATOR, kind=ORCHESTRATOR, flags=flags, port=config.port)
+    return _plan(config, folder, name=ORCHESTRATOR, kind=ORCHESTRATOR, flags=flags, port=config.port)
 
 
 def _plan(
-    config: StackConfig, folder: Path, name: str, *, kind: str, flags: tuple[str, ...], port: int = 0
+    config: StackConfig, folder: Path, *, name: str, kind: str, flags: tuple[str, ...], port: int = 0
 ) -> ServicePlan:
     address_file = folder / f"{name}.address"
     argv = (*config.command, kind, *flags, "--address-file", str(address_file), *config.arguments.get(kind, ()))

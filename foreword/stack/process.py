@@ -38,7 +38,7 @@ class ServiceProcess(asyncio.SubprocessProtocol):
         self._closed = asyncio.Event()
 
     @classmethod
-    async def start(cls, plan: ServicePlan, port: int, on_log: OnLog) -> ServiceProcess:
+    async def start(cls, plan: ServicePlan, *, port: int, on_log: OnLog) -> ServiceProcess:
         """Start the service on `port`, 0 for a free one; raises Unavailable if the command cannot be run."""
         plan.address_file.unlink(missing_ok=True)
         argv = (*plan.argv, "--listen", f"{plan.host}:{port}")

@@ -70,7 +70,7 @@ class Service:
 
     async def _launch(self, port: int) -> None:
         self._report(ServiceState.STARTING)
-        self._process = await ServiceProcess.start(self._plan, port, self._on_log)
+        self._process = await ServiceProcess.start(self._plan, port=port, on_log=self._on_log)
         self.address = await self._process.serving(self._config.start_timeout_s)
         self._serving.set()
         self._report(ServiceState.SERVING, self.address)

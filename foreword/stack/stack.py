@@ -89,7 +89,7 @@ class Stack:
             await _all([self._add(plan).start() for plan in first])
             drafts = [self._services[name].address for name in self._config.draft_names]
             target = self._services[TARGET].address
-            await self._add(plan_orchestrator(self._config, folder, target, drafts)).start()
+            await self._add(plan_orchestrator(self._config, folder, target=target, drafts=drafts)).start()
             await self._peers_up(len(drafts))
         except BaseException:
             await self.stop()

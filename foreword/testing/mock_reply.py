@@ -65,88 +65,86 @@ class Pause:
 
 def replies_to(request: GenerateRequest, reply: Reply, *, request_id: str, pause: Pause) -> Iterator[Event]:
     """Yield the events of `reply`; they end early when the call does. Raises the scripted error."""
-    begun = time.monotonic()
+    began = time.monotonic()
     if not pause.wait(reply.first_delay_ms):
         return
     if reply.error is not None and reply.error_after == 0:
         raise reply.error
     prompt = request.prompt.ids if isinstance(request.prompt, TokenPrompt) else ()
     yield Started(request_id, request.model or "mock", len(prompt) or 1, prompt if request.echo else ())
-    first_us = _since(begun)
+    first_us, answer = _since(began), _Answer(request, reply)
     for choice in range(request.n):
-        tokens = _tokens(request, reply)
-        for count, delta in enumerate(_deltas(request, reply, tokens, choice), start=1):
+        for count, delta in enumerate(answer.deltas(choice), start=1):
             if not pause.wait(reply.delay_ms):
                 return
             yield delta
             if reply.error is not None and count == reply.error_after:
                 raise reply.error
-        yield _finish(request, reply, tokens, Finish(choice, reply.reason, timings=Timings(0, first_us, _since(begun))))
+        yield answer.finish(choice, Timings(0, first_us, _since(began)))
 
 
-def _tokens(request: GenerateRequest, reply: Reply) -> list[tuple[int, str]]:
-    pieces = re.findall(r"\s*\S+\s*$|\s*\S+", reply.text) if reply.pieces is None else reply.pieces
-    ids = itertools.count(100) if reply.ids is None else reply.ids
-    return list(zip(ids, pieces, strict=False))[: request.max_tokens]
+class _Answer:
+    """A reply cut into tokens and blocks, as the request has it."""
 
+    def __init__(self, request: GenerateRequest, reply: Reply) -> None:
+        self._request = request
+        self._reply = reply
+        ids = itertools.count(100) if reply.ids is None else reply.ids
+        pieces = re.findall(r"\s*\S+\s*$|\s*\S+", reply.text) if reply.pieces is None else reply.pieces
+        self._tokens = list(zip(ids, pieces, strict=False))[: request.max_tokens]
+        drafts = request.speculation.gamma != 0 and not request.one_token_per_event
+        self._step = reply.accepted + 1 if drafts else 1
+        """Tokens per verification, or 1 for plain steps."""
 
-def _step(request: GenerateRequest, reply: Reply) -> int:
-    """Tokens per verification, or 1 for plain steps."""
-    return 1 if request.speculation.gamma == 0 or request.one_token_per_event else reply.accepted + 1
+    def deltas(self, choice: int) -> Iterator[Delta]:
+        """Yield one delta for every verification or plain step."""
+        for begin in range(0, len(self._tokens), self._step):
+            block = self._tokens[begin : begin + self._step]
+            own = self._step - 1  # within a block, where the target's own token stands
+            yield Delta(
+                choice=choice,
+                text="".join(piece for _, piece in block),
+                ids=tuple(token for token, _ in block),
+                sources=tuple(TokenSource.DRAFT if i < own else TokenSource.TARGET for i in range(len(block))),
+                logprobs=self._logprobs(begin, block),
+                text_ends=tuple(itertools.accumulate(len(piece) for _, piece in block)),
+            )
 
-
-def _deltas(request: GenerateRequest, reply: Reply, tokens: list[tuple[int, str]], choice: int) -> Iterator[Delta]:
-    step = _step(request, reply)
-    for begin in range(0, len(tokens), step):
-        block = tokens[begin : begin + step]
-        yield Delta(
+    def finish(self, choice: int, timings: Timings) -> Finish:
+        """Return the end of a choice, with what it would have taken."""
+        count, step = len(self._tokens), self._step
+        verifications = -(-count // step) if step > 1 else 0
+        usage = Usage(
+            prompt_tokens=1,
+            output_tokens=count,
+            drafted_tokens=verifications * (step - 1),
+            accepted_tokens=count - count // step,
+            verifications=verifications,
+            plain_steps=0 if step > 1 else count,
+            drafts_used=int(step > 1),
+            targets_used=1,
+        )
+        cut = self._request.max_tokens == count
+        return Finish(
             choice=choice,
-            text="".join(piece for _, piece in block),
-            ids=tuple(token for token, _ in block),
-            sources=tuple(TokenSource.DRAFT if i < step - 1 else TokenSource.TARGET for i in range(len(block))),
-            logprobs=_logprobs(request, reply, begin, block),
-            text_ends=tuple(itertools.accumulate(len(piece) for _, piece in block)),
+            reason=FinishReason.LENGTH if cut else self._reply.reason,
+            stop=None if cut else self._reply.stop,
+            usage=usage,
+            timings=timings,
+            rule=Rule.MATCH,
+            seed=self._request.seed or 0,
         )
 
-
-def _logprobs(
-    request: GenerateRequest, reply: Reply, begin: int, block: list[tuple[int, str]]
-) -> LogProbabilities | None:
-    if request.top_logprobs is None:
-        return None
-    if reply.top is not None:
-        rows = reply.top[begin : begin + len(block)]
-    else:
-        rows = tuple(tuple((token + step, value) for step, value in enumerate(_TOP)) for token, _ in block)
-    top = tuple(row[: request.top_logprobs] for row in rows) if request.top_logprobs else ()
-    return LogProbabilities(tuple(row[0][1] for row in rows), top)
+    def _logprobs(self, begin: int, block: list[tuple[int, str]]) -> LogProbabilities | None:
+        wanted = self._request.top_logprobs
+        if wanted is None:
+            return None
+        if self._reply.top is not None:
+            rows = self._reply.top[begin : begin + len(block)]
+        else:
+            rows = tuple(tuple((token + step, value) for step, value in enumerate(_TOP)) for token, _ in block)
+        return LogProbabilities(tuple(row[0][1] for row in rows), tuple(row[:wanted] for row in rows) if wanted else ())
 
 
-def _finish(request: GenerateRequest, reply: Reply, tokens: list[tuple[int, str]], plain: Finish) -> Finish:
-    step, count = _step(request, reply), len(tokens)
-    verifications = -(-count // step) if step > 1 else 0
-    accepted = count - count // step if step > 1 else 0
-    cut = request.max_tokens is not None and count == request.max_tokens
-    usage = Usage(
-        prompt_tokens=1,
-        output_tokens=count,
-        drafted_tokens=verifications * (step - 1),
-        accepted_tokens=accepted,
-        verifications=verifications,
-        plain_steps=0 if step > 1 else count,
-        drafts_used=int(step > 1),
-        targets_used=1,
-    )
-    return Finish(
-        choice=plain.choice,
-        reason=FinishReason.LENGTH if cut else reply.reason,
-        stop=None if cut else reply.stop,
-        usage=usage,
-        timings=plain.timings,
-        rule=Rule.MATCH,
-        seed=request.seed or 0,
-    )
-
-
-def _since(begun: float) -> int:
-    return round((time.monotonic() - begun) * 1e6)
+def _since(began: float) -> int:
+    return round((time.monotonic() - began) * 1e6)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from foreword.cli.checks import Health, deployment_checks, draft_check, plain_check
-from foreword.protocol.generation import Choice, DeploymentInfo, Finish, Usage
+from foreword.protocol.generation import Choice, DeploymentInfo, Finish, Timings, Usage
 from foreword.protocol.messages import ModelInfo
 from foreword.protocol.words import Drafter, FinishReason
 from foreword.testing.mock_server import mock_info
@@ -29,8 +29,8 @@ def findings(info: DeploymentInfo) -> list[tuple[str, Health, str]]:
     return [(c.name, c.health, c.detail) for c in deployment_checks(info) if c.health is not Health.OK]
 
 
-def choice(ids: tuple[int, ...] = (1, 2, 3), **usage: int) -> Choice:
-    finish = Finish(0, FinishReason.LENGTH, usage=Usage(output_tokens=len(ids), **usage))
+def choice(ids: tuple[int, ...] = (1, 2, 3), us: int = 0, **usage: int) -> Choice:
+    finish = Finish(0, FinishReason.LENGTH, usage=Usage(output_tokens=len(ids), **usage), timings=Timings(0, 0, us))
     return Choice(0, "x", ids, (), None, finish)
 
 
@@ -108,14 +108,14 @@ def test_targets_with_different_weights_are_found() -> None:
 
 
 def test_generations_are_judged() -> None:
-    assert plain_check(choice(), 12.0).detail == "3 tokens, 12.0 tok/s"
-    assert plain_check(choice(()), None).health is Health.FAILED
-    good = draft_check(choice(verifications=2, accepted_tokens=1), 30.0, choice(), 15.0)
+    assert plain_check(choice(us=200_000)).detail == "3 tokens, 10.0 tok/s"
+    assert plain_check(choice(())).health is Health.FAILED
+    good = draft_check(choice(us=500, verifications=2, accepted_tokens=1), choice(us=1000))
     assert (good.health, good.detail) == (
         Health.OK,
         "same ids, acceptance length 1.50, 0 late blocks, 2.00 times plain decoding's speed",
     )
-    late = draft_check(choice(late_blocks=5), None, choice(), None)
+    late = draft_check(choice(late_blocks=5), choice())
     assert (late.health, late.detail) == (Health.WARNING, "no block was verified (5 late)")
-    other = draft_check(choice((1, 9, 3)), None, choice(), None)
+    other = draft_check(choice((1, 9, 3)), choice())
     assert (other.health, other.detail) == (Health.WARNING, "differs from plain decoding at output position 1")

@@ -8,7 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
-from foreword.cli.output import TextWriter, completion_json, decode_rate, plain, summary, write_json
+from foreword.cli.output import TextWriter, completion_json, plain, summary, write_json
 from foreword.client.collect import collect
 from foreword.protocol.generation import Choice, Completion, Delta, Finish, Started, Timings, Usage
 from foreword.protocol.words import FinishReason, Rule, TokenSource
@@ -60,9 +60,9 @@ def test_a_model_cannot_steer_a_terminal() -> None:
 
 
 def test_rates_are_after_the_first_token_by_the_servers_clock() -> None:
-    assert decode_rate(choice(done())) == 5.0
-    assert decode_rate(choice(done(tokens=1))) is None
-    assert decode_rate(choice(done(timings=Timings()))) is None
+    assert choice(done()).decode_rate == 5.0
+    assert choice(done(tokens=1)).decode_rate is None
+    assert choice(done(timings=Timings())).decode_rate is None
 
 
 def test_a_summary_has_the_facts() -> None:
