@@ -1,0 +1,59 @@
+"""GGUF files to folders of safetensors, once: weights de-quantised to float32, config, tokenizer, chat template."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+from foreword.errors import Mismatch
+from foreword.models.locks import exclusive
+from foreword.models.progress import Progress, silent
+from foreword.models.quiet import quiet
+
+
+def converted(gguf: Path, cache: Path, *, progress: Progress = silent) -> Path:
+    """Return the folder in `cache` that `gguf` was or is now converted to.
+
+    The folder is complete or not there. It is found again by the file's path, size and time of change.
+    Raises Mismatch for a file that transformers cannot read.
+    """
+    folder = cache / "converted" / f"{gguf.stem}-{_identity(gguf)}"
+    if folder.is_dir():
+        return folder
+    with exclusive(folder.with_name(f"{folder.name}.lock")):
+        if not folder.is_dir():
+            progress(f"convert {gguf.name}", 0, 0)
+            _convert(gguf, folder)
+    return folder
+
+
+def _convert(gguf: Path, folder: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    where, name = str(gguf.parent), gguf.name
+    with quiet():
+        try:
+            model = AutoModelForCausalLM.from_pretrained(
+                where,
+                gguf_file=name,
+                dtype=torch.float32,
+                quantization_config=GgufConfig(dequantize=True),
+                local_files_only=True,
+            )
+            tokenizer = AutoTokenizer.from_pretrained(where, gguf_file=name, local_files_only=True)
+        except Exception as error:
+            # The reader raises whatever its parsing runs into.
+            raise Mismatch(f"{gguf}: not a GGUF model that can be read: {type(error).__name__}: {error}") from error
+        model.save_pretrained(unfinished)
+        tokenizer.save_pretrained(unfinished)
+    unfinished.replace(folder)
+
+
+def _identity(gguf: Path) -> str:
+    path = gguf.resolve()
+    state = path.stat()
+    return hashlib.sha256(f"{path}\n{state.st_size}\n{state.st_mtime_ns}".encode()).hexdigest()[:12]

