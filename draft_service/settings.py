@@ -14,8 +14,10 @@ from draft_service.engine.admission import Room
 from draft_service.engine.engine import Policy
 from draft_service.engine.run import EngineConfig
 from foreword.laws.counts import MAX_BITS
+from foreword.models.dtype import Dtype
 from foreword.protocol.words import Drafter
 from foreword.settings.base import ServerSettings
+from foreword.settings.environment import cache_folder
 from foreword.settings.fields import setting
 
 
@@ -27,12 +29,11 @@ class DrafterChoice(Enum):
     SYNTHETIC = "synthetic"
 
 
-class Dtype(Enum):
-    """Arithmetic of a model's forward passes."""
-
-    FLOAT32 = "float32"
-    BFLOAT16 = "bfloat16"
-    FLOAT16 = "float16"
+_DEFAULT_MODELS = {
+    DrafterChoice.MODEL: "embedded#layers=4",
+    DrafterChoice.LOOKUP: "",
+    DrafterChoice.SYNTHETIC: "synthetic",
+}
 
 
 class DraftSettings(ServerSettings):
@@ -42,8 +43,9 @@ class DraftSettings(ServerSettings):
 
     drafter: DrafterChoice = setting(DrafterChoice.LOOKUP, "What drafts: a causal LM, prompt lookup, or a test model.")
     model: str = setting(
-        "embedded#layers=4",
-        "Model of the drafter: a folder, a hub id, embedded, with #layers=K for its first K layers; or synthetic:….",
+        "",
+        "Model of the drafter: a folder, a hub id, embedded, with #layers=K for its first K layers; or synthetic:…. "
+        "Empty takes embedded#layers=4, or synthetic.",
         wanted="a model source",
     )
     name: str = setting("", "What requests call this draft; empty takes the model's name.", wanted="a name")
@@ -82,11 +84,12 @@ class DraftSettings(ServerSettings):
         """Return what the engine process needs; raises InvalidField for values that do not fit together."""
         drafter = DrafterConfig(
             kind=Drafter[self.drafter.name],
-            model=self.model,
+            model=self.model or _DEFAULT_MODELS[self.drafter],
             name=self.name,
-            dtype=self.dtype.value,
+            dtype=self.dtype,
             threads=self.threads,
-            cache=self.cache,
+            cache=cache_folder(self.cache),
+            chunk=max(512, self.prefill_chunk),
             style=Style(
                 match_draw=self.match_draw,
                 temperature_scale=self.temperature_scale,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,10 +10,12 @@ from draft_service.drafters.lookup import LookupDrafter, LookupStyle
 from draft_service.drafters.model import ModelDrafter
 from draft_service.drafters.port import Abilities, Drafter
 from foreword.errors import InvalidField
+from foreword.models.dtype import Dtype
 from foreword.models.source import parse_source
-from foreword.protocol.messages import ModelInfo
 from foreword.protocol.words import Drafter as Kind
-from foreword.testing.synthetic import Side, SyntheticRunner
+from foreword.runner.build import build_runner
+from foreword.testing.synthetic import Side
+from foreword.values import replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,13 @@ class DrafterConfig:
     """Source of the model; lookup has none."""
     name: str = ""
     """What requests call it; empty takes the model's name."""
-    dtype: str = "float32"
+    dtype: Dtype = Dtype.FLOAT32
     threads: int = 0
-    cache: Path | None = None
+    """Threads of a forward pass; 0 leaves it to the libraries."""
+    cache: Path = Path()
+    """Folder of fetched models."""
+    chunk: int = 512
+    """Most rows of one forward pass of a real model."""
     style: Style = field(default_factory=Style)
     lookup: LookupStyle = field(default_factory=LookupStyle)
 
@@ -37,23 +42,19 @@ def build_drafter(config: DrafterConfig) -> Drafter:
     """Return the drafter; raises ForewordError for a model that is not there or does not load."""
     if config.kind is Kind.LOOKUP:
         return LookupDrafter(config.lookup)
-    if config.kind is Kind.SYNTHETIC:
-        return _synthetic(config)
-    raise NotImplementedError
-
-
-def _synthetic(config: DrafterConfig) -> ModelDrafter:
-    model = parse_source(config.model or "synthetic").synthetic
-    if model is None:
-        raise InvalidField("model", config.model, "synthetic:… for the synthetic drafter")
-    info = ModelInfo(
-        name=config.name or "synthetic",
-        source=config.model,
-        weights_digest="",
-        tokenizer_digest=hashlib.sha256(f"synthetic {model.vocabulary}".encode()).hexdigest(),
-        vocabulary_size=model.vocabulary,
-        longest_context=model.context,
-        dtype="float64",
+    source = parse_source(config.model)
+    synthetic = config.kind is Kind.SYNTHETIC
+    if synthetic is (source.synthetic is None):
+        wanted = "synthetic:…" if synthetic else "a real model"
+        raise InvalidField("model", config.model, f"{wanted} for the drafter {config.kind.name.lower()}")
+    built = build_runner(
+        source,
+        side=Side.DRAFT,
+        cache=config.cache,
+        dtype=config.dtype,
+        threads=config.threads or None,
+        chunk=config.chunk,
     )
-    abilities = Abilities(Kind.SYNTHETIC, model.context, model.vocabulary, info)
-    return ModelDrafter(SyntheticRunner(model, side=Side.DRAFT), abilities, config.style)
+    info = replace(built.info, name=config.name) if config.name else built.info
+    abilities = Abilities(config.kind, built.runner.longest_context, info.vocabulary_size, info)
+    return ModelDrafter(built.runner, abilities, config.style)

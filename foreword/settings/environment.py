@@ -26,3 +26,12 @@ def engine_environment(threads: int = 0, extra: Mapping[str, str] | None = None)
         environment["PYTHONPATH"] = os.pathsep.join([root, *paths])
     environment.update(extra or {})
     return environment
+
+
+def cache_folder(given: Path | None = None) -> Path:
+    """Return where fetched models are kept: the given folder, FOREWORD_CACHE, or the user's cache folder."""
+    if given is not None:
+        return given
+    if chosen := os.environ.get("FOREWORD_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "foreword"
