@@ -6,13 +6,12 @@ import asyncio
 import secrets
 import uuid
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from foreword.clock import MonotonicClock
-from foreword.errors import Mismatch
-from foreword.protocol.messages import ModelInfo
 from foreword.rpc.dialler import Dialler
 from foreword.rpc.link import LinkOptions
 from foreword.rpc.server import RpcServer, serve
@@ -22,7 +21,6 @@ from orchestrator.front.checks import FrontLimits
 from orchestrator.front.event_queue import QueueLimits
 from orchestrator.front.front import Front, FrontSettings
 from orchestrator.front.intake import Intake
-from orchestrator.front.text import TextModel
 from orchestrator.links import Reach, draft_dialler, target_dialler
 from orchestrator.metrics import OrchestratorMetrics
 from orchestrator.policy import FixedPolicy, WaitLimits
@@ -103,8 +101,8 @@ class OrchestratorProcess:
         await up.wait()
         model = around.targets.model
         assert model is not None
-        text = await asyncio.to_thread(load_text, self._settings.model, model, self._settings.cache)
-        check_text(text, model)
+        cache = self._settings.cache or Path.home() / ".cache" / "foreword"
+        text = await asyncio.to_thread(load_text, self._settings.model, model, cache)
         intake = Intake(
             text,
             model,
@@ -130,15 +128,6 @@ class OrchestratorProcess:
             for task in late:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def check_text(text: TextModel, model: ModelInfo) -> None:
-    """Raise Mismatch if the tokenizer that was loaded here is not the target's."""
-    if text.digest != model.tokenizer_digest:
-        raise Mismatch(
-            f"tokenizer: got digest {text.digest[:12]}, wanted {model.tokenizer_digest[:12]}, "
-            f"that of the target's model {model.name!r} (flag --model)"
-        )
 
 
 def front_settings(settings: OrchestratorSettings) -> FrontSettings:

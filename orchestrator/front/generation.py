@@ -8,7 +8,7 @@ from foreword.errors import DeadlineExceeded, ForewordError
 from foreword.protocol.generation import Delta, Event, Finish, Started
 from orchestrator.front.event_queue import EventQueue, QueueLimits
 from orchestrator.front.intake import Prepared
-from orchestrator.front.text import TextModel
+from orchestrator.front.text import ModelText
 from orchestrator.sessions.deadline import Deadline
 from orchestrator.sessions.driver import SessionDriver, Surroundings
 from orchestrator.sessions.limits import SECOND_US
@@ -23,7 +23,7 @@ class Generation:
     def __init__(
         self,
         prepared: Prepared,
-        text: TextModel,
+        text: ModelText,
         around: Surroundings,
         *,
         model: str,

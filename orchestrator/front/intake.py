@@ -25,7 +25,7 @@ from orchestrator.front.checks import (
     chosen_gamma,
     trusting,
 )
-from orchestrator.front.text import TextModel
+from orchestrator.front.text import ModelText
 from orchestrator.pools.drafts import DraftPool, Wish
 from orchestrator.sink.tokens import SinkOptions
 
@@ -58,7 +58,7 @@ class Intake:
 
     def __init__(
         self,
-        text: TextModel,
+        text: ModelText,
         model: ModelInfo,
         drafts: DraftPool,
         *,

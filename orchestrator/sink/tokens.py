@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from foreword.models.tokenizer import TextStream
 from foreword.protocol.generation import Delta
 from foreword.protocol.messages import LogProbabilities
 from foreword.protocol.words import TokenSource
 from orchestrator.sink.stop_texts import Found, StopTexts
-
-
-class TextStream(Protocol):
-    """Turns the ids of one text into characters, never a part of one."""
-
-    def push(self, token: int) -> str:
-        """Return the characters that became certain with this token, perhaps none."""
-
-    def flush(self) -> str:
-        """Return what is left at the end of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +86,7 @@ class TokenSink:
         """Release what is held back: the output is over."""
         if self.found is not None:
             return []
-        rest = self._stream.flush()
+        rest = self._stream.finish()
         if rest and self._held:
             self._held[-1].text += rest
             rest = ""

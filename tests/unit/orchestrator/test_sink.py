@@ -36,7 +36,7 @@ class ByteStream:
         text, self._left = self._left.decode(errors="replace"), b""
         return text
 
-    def flush(self) -> str:
+    def finish(self) -> str:
         text, self._left = self._left.decode(errors="replace"), b""
         return text
 
@@ -109,7 +109,7 @@ def test_output_is_the_text_up_to_the_first_stop(ids: list[int], stop: list[str]
     text = "".join(delta.text for delta in deltas)
     if not ends:
         assert sink.found is None
-        assert text == full + stream.flush()
+        assert text == full + stream.finish()
         return
     end, _, found = min(ends)
     assert sink.found is not None

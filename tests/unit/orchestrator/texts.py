@@ -11,7 +11,7 @@ class WordStream:
     def push(self, token: int) -> str:
         return f"{token} "
 
-    def flush(self) -> str:
+    def finish(self) -> str:
         return ""
 
 
