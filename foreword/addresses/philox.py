@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
 from foreword.addresses.keys import KEY_BYTES, Address
@@ -114,11 +115,20 @@ def uniforms(numbers: U64) -> NDArray[np.float64]:
     return ((numbers >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
+class _NoSeed(ISeedSequence):
+    """Spares a generator the system's entropy: its key and counter are set before every read."""
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[Any]:
+        """Return zeros."""
+        return np.zeros(n_words, dtype=dtype)
+
+
 class _Reader:
     """numpy's generator, moved from block to block."""
 
     def __init__(self) -> None:
-        self._generator = np.random.Philox(key=0)
+        seed: Any = _NoSeed()  # numpy takes any ISeedSequence, its stubs only one
+        self._generator = np.random.Philox(seed)
         # Tuples of Python integers are what the setter of `state` reads fastest.
         self._words: dict[str, Any] = {}
         self._state: Any = {
