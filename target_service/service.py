@@ -12,7 +12,7 @@ from foreword.errors import Unavailable
 from foreword.protocol.messages import ServerInfo
 from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
 from foreword.rpc.server import RpcServer, serve
-from foreword.settings.environment import engine_environment
+from foreword.settings.environment import cache_folder, engine_environment
 from foreword.settings.rpc import advertised, server_options
 from foreword.telemetry.metrics import MetricsServer, new_registry, serve_metrics
 from target_service.engine.messages import GiveUp, StopOpening
@@ -117,10 +117,11 @@ def engine_settings(settings: TargetSettings, instance: str) -> EngineSettings:
     model = ModelSettings(
         source=settings.model,
         name=settings.name,
-        dtype=settings.dtype.value,
-        cache=settings.cache,
-        max_tokens=settings.max_tokens,
+        dtype=settings.dtype,
+        cache=cache_folder(settings.cache),
         threads=settings.threads,
+        max_tokens=settings.max_tokens,
+        memory_share=settings.memory_share,
     )
     return EngineSettings(
         instance=instance,
@@ -129,4 +130,6 @@ def engine_settings(settings: TargetSettings, instance: str) -> EngineSettings:
         prefill_chunk=settings.prefill_chunk,
         step_policy=settings.step_policy,
         gamma_max=settings.gamma_max,
+        log_level=settings.log.level,
+        log_format=settings.log.format,
     )

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 
 from pydantic_settings import SettingsConfigDict
 
+from foreword.models.dtype import Dtype
 from foreword.settings.base import ServerSettings
 from foreword.settings.fields import setting
 from target_service.core.policy import StepPolicyName
-
-
-class Dtype(Enum):
-    """Arithmetic of the forward pass."""
-
-    FLOAT32 = "float32"
-    BFLOAT16 = "bfloat16"
-    FLOAT16 = "float16"
 
 
 class TargetSettings(ServerSettings):

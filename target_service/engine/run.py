@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from dataclasses import dataclass
 
 from foreword.engine.channel import EngineChannel
+from foreword.telemetry.logs import LogFormat, LogLevel, configure_logs
 from target_service.core.policy import StepPolicyName, step_policy
 from target_service.engine.admission import Bars
 from target_service.engine.loop import Engine, EngineOptions
@@ -26,10 +28,13 @@ class EngineSettings:
     prefill_chunk: int
     step_policy: StepPolicyName
     gamma_max: int
+    log_level: LogLevel
+    log_format: LogFormat
 
 
 def serve(channel: EngineChannel, settings: EngineSettings) -> None:
     """Load, warm up, say what is served, and run until the service ends."""
+    configure_logs(settings.log_level, settings.log_format)
     loaded = load(settings.model)
     runner = loaded.runner
     times = warm_up(runner, now=monotonic_us)
@@ -52,6 +57,7 @@ def serve(channel: EngineChannel, settings: EngineSettings) -> None:
         options=options,
         times=times,
     )
+    gc.freeze()  # weights and modules are here to stay: collections need not look at them
     channel.ready(
         Described(
             model=loaded.info,

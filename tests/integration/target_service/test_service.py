@@ -109,7 +109,7 @@ async def test_an_engine_that_dies_is_replaced(start_target: Callable[..., Any])
 async def test_a_target_that_stops_lets_sessions_end_and_tells_the_rest_to_move(
     start_target: Callable[..., Any],
 ) -> None:
-    async with start_target(grace_s=0.5) as target, target.orchestrator() as orchestrator:
+    async with start_target(grace_s=2.0) as target, target.orchestrator() as orchestrator:
         orchestrator.send(open_session(1, first=Peer(1).plain(3000), max_output=4000))
         await orchestrator.next(Result)
         target.stop.set()
