@@ -12,11 +12,13 @@ import grpc.aio
 from foreword.client.collect import Collector
 from foreword.client.endpoints import Endpoints
 from foreword.client.status import error_from
-from foreword.errors import Cancelled, ForewordError, Unavailable
+from foreword.errors import Cancelled, ForewordError, ProtocolFault, Unavailable
 from foreword.protocol.generation import Completion, Event
 from foreword.wire.generation import GENERATE
 from foreword.wire.generation_events import decode_event
 from foreword.wire.limits import Limits
+
+_LIMITS = Limits()
 
 
 class AsyncStream:
@@ -45,7 +47,7 @@ class AsyncStream:
         while not self._closed:
             frame = await self._read()
             if isinstance(frame, bytes):
-                event = decode_event(frame, Limits())
+                event = await self._decoded(frame)
                 self._collector.add(event)
                 return event
         raise StopAsyncIteration
@@ -72,6 +74,13 @@ class AsyncStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    async def _decoded(self, frame: bytes) -> Event:
+        try:
+            return decode_event(frame, _LIMITS)
+        except ForewordError as error:
+            await self.aclose()
+            raise ProtocolFault(f"{self._address}: sent what is no event: {error}") from error
 
     async def _read(self) -> bytes | None:
         """Return the next frame, None at the end or after a call that failed and may be replaced."""

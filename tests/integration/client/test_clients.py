@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import grpc
@@ -23,6 +24,7 @@ from foreword import (
     Full,
     InvalidField,
     Mismatch,
+    ProtocolFault,
     Started,
     Tls,
     TokenSource,
@@ -214,6 +216,27 @@ async def test_another_kind_of_server_is_named() -> None:
         async with AsyncClient(f"127.0.0.1:{port}") as client:
             with pytest.raises(Mismatch, match="wanted a Foreword orchestrator"):
                 await client.info()
+    finally:
+        await server.stop(None)
+
+
+async def test_what_is_no_event_ends_the_stream_as_a_protocol_fault() -> None:
+    async def babble(request: bytes, context: object) -> AsyncIterator[bytes]:
+        yield b"\xff\xff"
+        await asyncio.sleep(60)
+
+    server = grpc.aio.server()
+    methods = {"Generate": grpc.unary_stream_rpc_method_handler(babble)}
+    handler = grpc.method_handlers_generic_handler("foreword.v1.GenerationService", methods)
+    server.add_generic_rpc_handlers((handler,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with AsyncClient(f"127.0.0.1:{port}") as client:
+            stream = client.stream("x")
+            with pytest.raises(ProtocolFault, match="sent what is no event"):
+                await anext(stream)
+            assert await anext(stream, None) is None
     finally:
         await server.stop(None)
 
