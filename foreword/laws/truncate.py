@@ -78,7 +78,8 @@ def _top_p(logits: NDArray[np.float32], top_p: float, *, temperature: float, lar
     total = _rough_total(logits, temperature=temperature, largest=largest)
     # Tokens under (1 - p)/V each hold under 1 - p together, so the others reach p.
     floor = largest + temperature * math.log(0.99 * (1.0 - top_p) * total / len(logits))
-    likely = logits[logits >= np.nextafter(np.float32(floor), np.float32(-math.inf))]
+    # compress is several times faster than indexing by a mask.
+    likely = np.compress(logits >= np.nextafter(np.float32(floor), np.float32(-math.inf)), logits)
     top, cumulated = top_until(likely, top_p * total * (1.0 + _SLACK), weigh=weigh)
     kept = reaching(cumulated, top_p * total * (1.0 - _SLACK))
     if kept != reaching(cumulated, top_p * total * (1.0 + _SLACK)):
