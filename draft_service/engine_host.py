@@ -56,6 +56,11 @@ class EngineHost:
         """Whether there is an engine that takes messages."""
         return self._process is not None and self._process.is_running
 
+    @property
+    def pid(self) -> int | None:
+        """Process id of the engine; None while there is none."""
+        return self._process.pid if self._process is not None else None
+
     def send(self, message: ToEngine) -> None:
         """Hand a message to the engine."""
         if self._process is not None:

@@ -124,7 +124,12 @@ class Gauges:
     """Median of recent drafting steps."""
 
 
-FromEngine = Blocks | Events | Bound | Released | Tallies | Gauges
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """Every session has been told to move."""
+
+
+FromEngine = Blocks | Events | Bound | Released | Tallies | Gauges | Drained
 
 
 @dataclass(frozen=True, slots=True)

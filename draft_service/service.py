@@ -10,7 +10,18 @@ from contextlib import ExitStack, asynccontextmanager
 import structlog
 
 from draft_service.engine_host import EngineHost
-from draft_service.engine_messages import Blocks, Bound, Drain, Events, FromEngine, Gauges, Released, Tallies, ToEngine
+from draft_service.engine_messages import (
+    Blocks,
+    Bound,
+    Drain,
+    Drained,
+    Events,
+    FromEngine,
+    Gauges,
+    Released,
+    Tallies,
+    ToEngine,
+)
 from draft_service.metrics import DraftMetrics
 from draft_service.servicer import DraftServicer
 from draft_service.settings import DraftSettings
@@ -28,9 +39,6 @@ from foreword.settings.rpc import advertised, server_options, tls_files
 from foreword.telemetry.metrics import new_registry, serve_metrics
 from foreword.wire.limits import Limits
 from foreword.wire.methods import TARGET_PUSH_BLOCKS
-
-DRAIN_S = 0.2
-"""Time that sessions get to hear that they have to move."""
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -55,6 +63,7 @@ class DraftProcess:
         self._address = ""
         self._gauges = Gauges(0, 0, 0, None, 0)
         self._announcement: asyncio.Task[None] | None = None
+        self._drained = asyncio.Event()
         self._host = EngineHost(
             settings.engine_config(),
             EngineOptions(engine_environment(settings.threads), name="draft engine"),
@@ -65,6 +74,11 @@ class DraftProcess:
         self._servicer = DraftServicer(self, instance=self.instance)
         self._links = TargetLinks(self, instance=self.instance, limits=self.limits)
         self._server = RpcServer(server_options(settings), [self._servicer.service()])
+
+    @property
+    def engine_pid(self) -> int | None:
+        """Process id of the engine; None while there is none."""
+        return self._host.pid
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set."""
@@ -140,14 +154,16 @@ class DraftProcess:
         await self._host.start()
 
     async def _drain(self) -> None:
-        self.to_engine(Drain())
-        await asyncio.sleep(DRAIN_S)
+        if self._host.running:
+            self.to_engine(Drain())
+            await self._drained.wait()
         self._servicer.close_all()
 
     def _engine_lost(self, error: ForewordError) -> None:
         self._metrics.count("engine_lost")
         self._announcement = asyncio.get_running_loop().create_task(self._server.set_ready(ready=False))
         self._servicer.abort_all(error)
+        self._drained.set()  # nobody is left to be told
         self._links.forget()
 
     async def _engine_back(self) -> None:
@@ -170,6 +186,8 @@ class DraftProcess:
                     self._metrics.tallies(message)
                 case Gauges():
                     self._report(message)
+                case Drained():
+                    self._drained.set()
 
     def _push(self, message: Blocks) -> None:
         for fate, times in self._links.push(message).items():

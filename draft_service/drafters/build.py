@@ -23,6 +23,8 @@ class DrafterConfig:
     """Which drafter, and how it drafts."""
 
     kind: Kind
+    cache: Path
+    """Folder of fetched models."""
     model: str = ""
     """Source of the model; lookup has none."""
     name: str = ""
@@ -30,8 +32,6 @@ class DrafterConfig:
     dtype: Dtype = Dtype.FLOAT32
     threads: int = 0
     """Threads of a forward pass; 0 leaves it to the libraries."""
-    cache: Path = Path()
-    """Folder of fetched models."""
     chunk: int = 512
     """Most rows of one forward pass of a real model."""
     style: Style = field(default_factory=Style)

@@ -48,6 +48,7 @@ class Intake:
                 self._draining = True
                 for entry in self._keeper.table:
                     self._keeper.lose(entry, LossCode.DRAINING, _LEAVING)
+                self._keeper.outgoing.drained()
 
     def _answered(self, answer: Receipt | VerdictNotice, arrived_ns: int) -> None:
         entry = self._keeper.table.by_ticket(answer.ticket)

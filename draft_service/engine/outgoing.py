@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from draft_service.engine_messages import Blocks, Bound, Events, FromEngine, Gauges, Released, Tallies
+from draft_service.engine_messages import Blocks, Bound, Drained, Events, FromEngine, Gauges, Released, Tallies
 from foreword.protocol.messages import Block, DraftEvent, TargetAddress
 
 
@@ -18,6 +18,7 @@ class Outgoing:
         self._released: list[Released] = []
         self._counts: Counter[str] = Counter()
         self._gauges: list[Gauges] = []
+        self._last: list[Drained] = []
 
     def bind(self, stream: int, target: TargetAddress) -> None:
         """Say that a ticket came into use."""
@@ -43,6 +44,10 @@ class Outgoing:
         """Report how busy the engine is, and what was counted meanwhile."""
         self._gauges.append(gauges)
 
+    def drained(self) -> None:
+        """Say that every session has been told to move; comes after what tells them."""
+        self._last.append(Drained())
+
     def take(self) -> list[FromEngine]:
         """Return everything that was collected; counts wait for the next gauges."""
         batch: list[FromEngine] = [*self._bound]
@@ -52,6 +57,7 @@ class Outgoing:
         if self._gauges:
             batch += [Tallies(tuple(self._counts.items())), *self._gauges]
             self._counts.clear()
-        for pile in (self._bound, self._blocks, self._events, self._released, self._gauges):
+        batch += self._last
+        for pile in (self._bound, self._blocks, self._events, self._released, self._gauges, self._last):
             pile.clear()
         return batch

@@ -1,0 +1,171 @@
+"""What every drafter has to keep, whatever it drafts with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from draft_service.core import session as transitions
+from draft_service.core.reading import Compare, Read
+from draft_service.core.state import Bounds, Session
+from draft_service.drafters.choosing import Style
+from draft_service.drafters.lookup import LookupDrafter, LookupStyle
+from draft_service.drafters.model import ModelDrafter
+from draft_service.drafters.pen import Pen
+from draft_service.drafters.port import Abilities, CompareJob, Drafter, ReadJob
+from draft_service.engine.costs import measure_costs
+from foreword.errors import ForewordError
+from foreword.laws.counts import validate_block
+from foreword.laws.parameters import LawParameters
+from foreword.models.synthetic import SyntheticModel
+from foreword.protocol.messages import Advance, DraftKeys, DraftOpen, TargetAddress, Tokens
+from foreword.protocol.words import Drafter as Kind
+from foreword.protocol.words import Rule
+from foreword.testing.synthetic import Side, SyntheticRunner
+from foreword.values import replace
+
+VOCABULARY = 40
+TEXT = (5, 6, 7, 8, 5, 6, 7, 9, 5, 6, 7)
+GREEDY, WARM = LawParameters(temperature=0.0), LawParameters(temperature=0.9)
+
+
+def lookup() -> Drafter:
+    return LookupDrafter(LookupStyle(shortest=1, longest=3))
+
+
+def synthetic() -> Drafter:
+    model = SyntheticModel(vocabulary=VOCABULARY, step_ms=0.0, context=200)
+    abilities = Abilities(Kind.SYNTHETIC, model.context, model.vocabulary, None)
+    return ModelDrafter(SyntheticRunner(model, side=Side.DRAFT), abilities, Style())
+
+
+def tiny_llama() -> Drafter:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from foreword.runner.ragged import RaggedRunner
+
+    torch.manual_seed(1)
+    config = transformers.LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=200,
+    )
+    module = transformers.LlamaForCausalLM(config).eval()
+    runner = RaggedRunner(module, vocabulary_size=VOCABULARY, longest_context=200)
+    return ModelDrafter(runner, Abilities(Kind.MODEL, 200, VOCABULARY, None), Style())
+
+
+@pytest.fixture(params=[lookup, synthetic, tiny_llama], ids=lambda make: make.__name__)
+def make(request: pytest.FixtureRequest) -> Callable[[], Drafter]:
+    """Return a function that makes an empty drafter; two of them draft the same."""
+    return request.param
+
+
+def drafting(
+    tokens: Tokens, *, rule: Rule = Rule.MATCH, law: LawParameters = GREEDY, gamma: int = 4, cached: int = 0
+) -> Session:
+    keys = DraftKeys(b"d" * 16, b"m" * 16)
+    message = DraftOpen(1, tokens, 1, law, keys, TargetAddress("t", "T", bytes(16)), 16)
+    session = transitions.opened(message, Bounds(200, 16, Kind.MODEL))
+    session, _ = transitions.prefilled(replace(session, cached=cached))
+    base, digest = session.sequence.base, session.sequence.digest
+    session, _ = transitions.advanced(session, Advance(1, 1, base, (), digest, rule, gamma))
+    return session
+
+
+def block(drafter: Drafter, slot: int, session: Session) -> Pen:
+    pen = Pen(slot, session)
+    while True:
+        (drawn,) = drafter.step([pen], [])
+        assert not isinstance(drawn, ForewordError)
+        if pen.add(drawn):
+            return pen
+
+
+@pytest.mark.parametrize("rule", Rule)
+@pytest.mark.parametrize("law", [GREEDY, WARM])
+def test_candidates_are_ids_and_laws_are_laws(make: Callable[[], Drafter], rule: Rule, law: LawParameters) -> None:
+    drafter = make()
+    drafter.open(3)
+    pen = block(drafter, 3, drafting(TEXT, rule=rule, law=law))
+    _, drawn = pen.gathered(complete=True)
+    assert 1 <= len(drawn.ids) <= 4
+    assert all(0 <= token < VOCABULARY for token in drawn.ids)
+    if drawn.laws is not None:
+        assert rule is not Rule.MATCH
+        validate_block(drawn.laws, drawn.ids, VOCABULARY)
+
+
+def test_the_same_context_drafts_the_same_block(make: Callable[[], Drafter]) -> None:
+    blocks = []
+    for _ in range(2):
+        drafter = make()
+        drafter.open(0)
+        blocks.append(block(drafter, 0, drafting(TEXT, rule=Rule.BLOCK, law=WARM)).gathered(complete=True))
+    assert blocks[0] == blocks[1]
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_reading_in_chunks_is_reading(make: Callable[[], Drafter], size: int) -> None:
+    drafter, fresh = make(), make()
+    drafter.open(0)
+    fresh.open(0)
+    head = TEXT[:-1]
+    for start in range(0, len(head), size):
+        assert drafter.step([], [ReadJob(0, Read(start, head[start : start + size]))]) == []
+    assert drafter.resident_tokens == len(head)
+    assert block(drafter, 0, drafting(TEXT, cached=len(head))).ids == block(fresh, 0, drafting(TEXT)).ids
+
+
+@pytest.mark.parametrize("kept", [0, 2, 4])
+def test_rollback_is_cutting_back(make: Callable[[], Drafter], kept: int) -> None:
+    drafter, fresh = make(), make()
+    drafter.open(0)
+    fresh.open(0)
+    pen = block(drafter, 0, drafting(TEXT))
+    after = (*TEXT, *pen.ids[:kept], 5)
+    cached = min(pen.cached, len(TEXT) + kept)
+    assert block(drafter, 0, drafting(after, cached=cached)).ids == block(fresh, 0, drafting(after)).ids
+
+
+def test_slots_do_not_disturb_each_other(make: Callable[[], Drafter]) -> None:
+    drafter, alone = make(), make()
+    for slot in (0, 1, 2):
+        drafter.open(slot)
+    alone.open(0)
+    pens = [Pen(0, drafting(TEXT, gamma=1)), Pen(1, drafting(TEXT[2:], gamma=1))]
+    both = drafter.step(pens, [ReadJob(2, Read(0, TEXT[:4]))])
+    drafter.close(1)
+    (one,) = alone.step([Pen(0, drafting(TEXT, gamma=1))], [])
+    assert both[0] == one
+    assert block(drafter, 2, drafting(TEXT, cached=4)).ids == block(alone, 0, drafting(TEXT)).ids
+
+
+def test_guesses_are_those_that_it_would_draft(make: Callable[[], Drafter]) -> None:
+    drafter, fresh = make(), make()
+    drafter.open(0)
+    wanted = 0
+    for end in range(len(TEXT) - 6, len(TEXT)):
+        fresh.open(end)
+        ids = block(fresh, end, drafting(TEXT[:end], gamma=1)).ids
+        wanted += ids == TEXT[end : end + 1]
+    work = Compare(0, TEXT[:-1], TEXT[-6:], position=len(TEXT) - 7)
+    assert drafter.compare([CompareJob(0, drafting(TEXT), work)]) == [wanted]
+    assert drafter.resident_tokens == len(TEXT) - 1
+    fresh.open(0)
+    after = drafting(TEXT, cached=len(TEXT) - 1)
+    assert block(drafter, 0, after).ids == block(fresh, 0, drafting(TEXT)).ids
+
+
+def test_costs_are_measured_and_nothing_is_left(make: Callable[[], Drafter]) -> None:
+    drafter = make()
+    points = measure_costs(drafter)
+    assert [point.rows for point in points] == [1, 2, 4, 8]
+    assert all(point.step_us >= 0 for point in points)
+    assert drafter.resident_tokens == 0
+    drafter.open(0)

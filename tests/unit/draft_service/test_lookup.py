@@ -1,0 +1,70 @@
+"""Prompt lookup as a drafter: certain laws, empty blocks, settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from draft_service.drafters.lookup import LookupDrafter, LookupStyle
+from draft_service.drafters.pen import Pen
+from draft_service.engine.engine import Policy
+from foreword.errors import InvalidField
+from foreword.protocol.messages import OneHot
+from foreword.protocol.words import Drafter, Rule
+from tests.unit.draft_service.kit import Bench, opening
+from tests.unit.draft_service.models import ordered
+
+REPEATING = (1, 2, 3, 4, 5, 1, 2, 3)
+
+
+def bench() -> Bench:
+    return Bench(LookupDrafter(LookupStyle()), Policy())
+
+
+def test_a_block_comes_whole_in_one_step_with_one_hot_laws() -> None:
+    ours = bench()
+    ours.open(opening(1, REPEATING))
+    ours.settle()
+    ours.order(1, 1, rule=Rule.BLOCK, gamma=4)
+    ours.work()
+    (block,) = ours.blocks()
+    assert (block.ids, block.law, block.drafter) == ((4, 5, 1, 2), OneHot(), Drafter.LOOKUP)
+
+
+def test_without_a_match_the_block_is_empty_and_goes_at_once() -> None:
+    ours = bench()
+    ours.open(opening(1, (1, 2, 3, 4)))
+    ours.settle()
+    ours.order(1, 1, rule=Rule.TOKEN)
+    ours.work()
+    (block,) = ours.blocks()
+    assert block.ids == ()
+
+
+def test_the_output_is_searched_too_and_rejected_candidates_are_not() -> None:
+    ours = bench()
+    ours.open(opening(1, REPEATING))
+    ours.settle()
+    ours.order(1, 1, gamma=4)
+    ours.settle()
+    (first,) = ours.blocks()
+    ours.verdict(first, 1, 9)
+    ours.settle()
+    (second,) = ours.blocks()
+    assert second.ids == ()  # 4, 9 never came before
+    ours.order(1, 2, (4, 9), gamma=4)
+    ours.settle()
+    ours.order(1, 3, (7, 4, 9), gamma=4)
+    ours.settle()
+    assert ours.blocks()[-1].ids == (7, 4, 9, 7)  # and 5 of the rejected block is not there
+
+
+def test_a_block_is_no_longer_than_what_is_left() -> None:
+    drafter = LookupDrafter(LookupStyle())
+    drafter.open(0)
+    (drawn,) = drafter.step([Pen(0, ordered(REPEATING, gamma=2))], [])
+    assert drawn.ids == (4, 5)  # type: ignore[union-attr]
+
+
+def test_sizes_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(InvalidField, match="lookup_min: got 5, wanted a whole number from 1 to lookup_max, 4"):
+        LookupDrafter(LookupStyle(shortest=5))

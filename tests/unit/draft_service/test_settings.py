@@ -1,0 +1,85 @@
+"""Settings of the draft service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from draft_service.drafters.build import build_drafter
+from draft_service.drafters.choosing import MatchDraw
+from draft_service.settings import DrafterChoice, DraftSettings
+from foreword.errors import InvalidField, NotFound
+from foreword.models.dtype import Dtype
+from foreword.protocol.words import Drafter
+from foreword.settings.load import load
+
+
+def test_defaults_need_no_model() -> None:
+    config = DraftSettings().engine_config()
+    assert config.drafter.kind is Drafter.LOOKUP
+    assert build_drafter(config.drafter).abilities.model is None
+
+
+def test_flags_reach_the_engine(tmp_path: Path) -> None:
+    flags = {
+        "drafter": "model",
+        "model": "owner/name",
+        "dtype": "bfloat16",
+        "threads": "2",
+        "gamma_max": "8",
+        "match_draw": "sampled",
+        "total_bits": "4",
+        "support_max": "64",
+        "stop_threshold": "0.25",
+        "lookup_min": "1",
+        "max_sessions": "7",
+        "max_tokens": "500",
+        "cache": str(tmp_path),
+    }
+    config = load(DraftSettings, flags={(name,): value for name, value in flags.items()}).engine_config()
+    assert (config.drafter.kind, config.drafter.model, config.drafter.dtype) == (
+        Drafter.MODEL,
+        "owner/name",
+        Dtype.BFLOAT16,
+    )
+    assert (config.drafter.threads, config.drafter.cache) == (2, tmp_path)
+    style = config.drafter.style
+    assert (style.match_draw, style.total_bits, style.support_max) == (MatchDraw.SAMPLED, 4, 16)
+    assert (config.policy.gamma_max, config.policy.stop_threshold) == (8, 0.25)
+    assert (config.policy.room.sessions, config.policy.room.tokens) == (7, 500)
+    assert config.drafter.lookup.shortest == 1
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "message"),
+    [
+        ("gamma_max", "0", r"gamma_max: got 0, wanted a whole number from 1 to 256 \(flag --gamma-max\)"),
+        ("drafter", "oracle", r"drafter: got 'oracle', wanted one of model, lookup, synthetic"),
+        ("support_mass", "1.5", "support_mass: got 1.5, wanted a number over 0 and up to 1"),
+    ],
+)
+def test_what_is_out_of_range_is_named(flag: str, value: str, message: str) -> None:
+    with pytest.raises(InvalidField, match=message):
+        load(DraftSettings, flags={(flag,): value})
+
+
+@pytest.mark.parametrize("drafter", [DrafterChoice.MODEL, DrafterChoice.SYNTHETIC])
+def test_a_model_of_the_wrong_kind_is_refused(drafter: DrafterChoice, tmp_path: Path) -> None:
+    real = drafter is DrafterChoice.SYNTHETIC
+    settings = DraftSettings(drafter=drafter, model=str(tmp_path) if real else "synthetic:vocab=16", cache=tmp_path)
+    with pytest.raises(InvalidField, match="for the drafter"):
+        build_drafter(settings.engine_config().drafter)
+
+
+def test_a_name_is_what_requests_call_it() -> None:
+    settings = DraftSettings(drafter=DrafterChoice.SYNTHETIC, name="quick")
+    model = build_drafter(settings.engine_config().drafter).abilities.model
+    assert model is not None
+    assert model.name == "quick"
+
+
+def test_a_missing_model_is_one_line(tmp_path: Path) -> None:
+    settings = DraftSettings(drafter=DrafterChoice.MODEL, model=str(tmp_path / "none"), cache=tmp_path)
+    with pytest.raises(NotFound, match="no folder"):
+        build_drafter(settings.engine_config().drafter)
