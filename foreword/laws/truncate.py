@@ -46,14 +46,15 @@ def softmax(
 ) -> NDArray[np.float64]:
     """Return probabilities over the last axis in float64; `largest` are the maxima, finite."""
     weights = _weights(logits, temperature=temperature, largest=largest)
-    weights /= weights.sum(axis=-1, keepdims=True)
+    weights *= 1.0 / weights.sum(axis=-1, keepdims=True)
     return weights
 
 
 def _weights(logits: Values, *, temperature: float, largest: float | NDArray[np.float32]) -> NDArray[np.float64]:
     weights = np.subtract(logits, largest, dtype=np.float64)
     with np.errstate(over="ignore", under="ignore"):
-        weights /= temperature
+        if temperature != 1.0:
+            weights /= temperature
         return np.exp(weights, out=weights)
 
 
