@@ -15,6 +15,7 @@ from rich.text import Text
 from foreword.cli import options
 from foreword.cli.comparison import Outcome, first_difference, totals
 from foreword.cli.demo_prompts import DemoPrompt, built_in, read_prompts
+from foreword.cli.fetching import fetch_models
 from foreword.cli.output import TextWriter, legend, stderr, stdout, summary, write_json
 from foreword.cli.up import Reporter
 from foreword.client import AsyncClient
@@ -71,6 +72,7 @@ class Demo:
     async def run(self, config: StackConfig, prompts: Sequence[DemoPrompt]) -> list[Outcome]:
         """Start the stack, warm it up, and return one outcome for every prompt."""
         reporter = Reporter(self._err, quiet=True)
+        await fetch_models(config)
         stack = Stack(config, on_event=reporter.event, on_log=reporter.log)
         async with stack, AsyncClient(stack.address) as client:
             return await self.compare(client, prompts)
@@ -83,7 +85,7 @@ class Demo:
         outcomes = []
         for number, prompt in enumerate(prompts):
             if self._out is not None:
-                self._out.print(f"\n{prompt.category or prompt.id}", style="bold")
+                self._out.print(Text.assemble((f"\n{prompt.id}  ", "bold"), (prompt.shown, "italic")))
             if number % 2:
                 drafted = await self._drafted(client, prompt)
                 plain = await self._plain(client, prompt)

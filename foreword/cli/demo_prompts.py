@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from foreword.errors import InvalidField, NotFound
-from foreword.protocol.generation import Chat, Message, Prompt
+from foreword.protocol.generation import Chat, Message, Prompt, TokenPrompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,18 @@ class DemoPrompt:
     prompt: Prompt
     max_tokens: int | None = None
     """Where it is not the demonstration's."""
+
+    @property
+    def shown(self) -> str:
+        """The last turn, or the text, in one line."""
+        match self.prompt:
+            case Chat(messages):
+                text = messages[-1].content
+            case TokenPrompt(ids):
+                text = f"{len(ids)} token ids"
+            case text:
+                pass
+        return textwrap.shorten(text, 200, placeholder=" …")
 
 
 def _chat(category: str, text: str) -> DemoPrompt:
@@ -74,4 +87,6 @@ def _read(path: Path, number: int, line: str) -> DemoPrompt:
 
 
 def _messages(messages: list[dict[str, str]]) -> Chat:
+    if not messages:
+        raise ValueError("no message")
     return Chat(tuple(Message(message["role"], message["content"]) for message in messages))

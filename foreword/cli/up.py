@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from foreword.cli import options
+from foreword.cli.fetching import fetch_models
 from foreword.cli.output import stderr
 from foreword.client import DEFAULT_ADDRESS
 from foreword.stack.config import DEFAULT_DRAFT, DEFAULT_TARGET, StackConfig
@@ -56,7 +57,7 @@ async def _up(config: StackConfig, console: Console, *, quiet: bool) -> int:
     reporter = Reporter(console, quiet=quiet)
     stack = Stack(config, on_event=reporter.event, on_log=reporter.log)
     received: list[signal.Signals] = []
-    running = asyncio.create_task(_run(stack, console))
+    running = asyncio.create_task(_run(stack, config, console))
     loop = asyncio.get_running_loop()
 
     def stop(number: signal.Signals) -> None:
@@ -70,7 +71,8 @@ async def _up(config: StackConfig, console: Console, *, quiet: bool) -> int:
     return 130 if signal.SIGINT in received else 0
 
 
-async def _run(stack: Stack, console: Console) -> None:
+async def _run(stack: Stack, config: StackConfig, console: Console) -> None:
+    await fetch_models(config)
     async with stack:
         flag = "" if stack.address == DEFAULT_ADDRESS else f" --address {stack.address}"
         console.print(f"serving on {stack.address}; try: foreword generate{flag} 'Once upon a time'", style="bold")

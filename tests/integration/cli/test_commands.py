@@ -17,12 +17,14 @@ from rich.console import Console
 
 from foreword.cli.demo import Demo
 from foreword.cli.demo_prompts import DemoPrompt
+from foreword.cli.fetching import fetch_models, models_of
 from foreword.cli.generate import speaks_chat
 from foreword.client import AsyncClient
-from foreword.errors import EngineFailure
+from foreword.errors import EngineFailure, NotFound
 from foreword.protocol.generation import Chat, GenerateRequest, Message
 from foreword.protocol.messages import ModelInfo
 from foreword.protocol.words import Drafter, Rule
+from foreword.stack.config import StackConfig
 from foreword.testing.mock_server import MockServer, Reply, mock_info
 
 NOWHERE = "127.0.0.1:1"
@@ -191,6 +193,36 @@ def test_the_demo_asks_for_the_margin_where_outputs_part(second, explained):
     assert outcome.margin == pytest.approx(-0.7 - second)
 
 
+@pytest.mark.parametrize(
+    ("config", "models"),
+    [
+        (StackConfig(), ["embedded"]),
+        (StackConfig(target="synthetic:vocab=64", draft="synthetic:vocab=64"), []),
+        (StackConfig(target="a", draft="a"), ["a"]),
+        (StackConfig(target="a", draft="a#layers=4"), ["a", "a#layers=4"]),
+        (StackConfig(target="a", draft="b", drafts=0), ["a"]),
+        (StackConfig(target="a", draft=None), ["a"]),
+    ],
+)
+def test_only_models_with_weights_are_fetched(config, models):
+    assert models_of(config) == models
+
+
+async def test_models_are_fetched_one_after_the_other_with_output_on_stderr(tmp_path, capfd):
+    log = tmp_path / "log"
+    code = (
+        "import sys; print('fetching'); open(sys.argv[1], 'a').write(sys.argv[2] + ' '); sys.exit(sys.argv[2] == 'bad')"
+    )
+    command = (sys.executable, "-S", "-c", code, str(log))
+    await fetch_models(StackConfig(target="a", draft="b"), command=command)
+    assert log.read_text() == "a b "
+    out, err = capfd.readouterr()
+    assert (out, err) == ("", "fetching\nfetching\n")
+    with pytest.raises(NotFound, match=r"model: got bad, wanted one that can be fetched \(status 1\)"):
+        await fetch_models(StackConfig(target="bad", draft="b"), command=command)
+    assert log.read_text() == "a b bad "
+
+
 FAKE_UP = """
 import sys
 from dataclasses import replace
@@ -210,7 +242,9 @@ def fake_up(*argv: str) -> list[str]:
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_up_runs_until_a_signal_and_stops_everything(number, status):
-    child = subprocess.Popen(fake_up("up", "--port", "0"), stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        fake_up("up", "--port", "0", "--target", "synthetic:vocab=64"), stderr=subprocess.PIPE, text=True
+    )
     assert child.stderr is not None
     lines = []
     for line in child.stderr:

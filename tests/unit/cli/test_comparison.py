@@ -9,7 +9,7 @@ import pytest
 from foreword.cli.comparison import Outcome, first_difference, totals
 from foreword.cli.demo_prompts import DemoPrompt, built_in, read_prompts
 from foreword.errors import InvalidField, NotFound
-from foreword.protocol.generation import Chat, Choice, Finish, Message, Timings, Usage
+from foreword.protocol.generation import Chat, Choice, Finish, Message, Timings, TokenPrompt, Usage
 from foreword.protocol.words import FinishReason
 
 PROMPT = DemoPrompt("p", "chat", "x")
@@ -103,6 +103,7 @@ def test_prompts_are_read_from_json_lines(tmp_path: Path) -> None:
     "line",
     [
         "not json",
+        '{"messages": []}',
         "[]",
         "{}",
         '{"messages": "x"}',
@@ -116,6 +117,12 @@ def test_bad_lines_are_named(tmp_path: Path, line: str) -> None:
     path.write_text(f'{{"prompt": "good"}}\n{line}\n')
     with pytest.raises(InvalidField, match=r"prompts\.jsonl:2: got"):
         read_prompts(path)
+
+
+def test_prompts_are_shown_in_one_line() -> None:
+    assert DemoPrompt("a", "", Chat((Message("system", "no"), Message("user", "one\ntwo")))).shown == "one two"
+    assert DemoPrompt("a", "", "x " * 200).shown.endswith("x …")
+    assert DemoPrompt("a", "", TokenPrompt((1, 2))).shown == "2 token ids"
 
 
 def test_files_without_prompts_are_named(tmp_path: Path) -> None:

@@ -1,0 +1,35 @@
+"""Models are fetched before services start, so that progress is seen and every service finds them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Final
+
+from foreword.errors import NotFound
+from foreword.stack.config import StackConfig
+
+_FETCH: Final = (sys.executable, "-m", "foreword.cli", "models", "fetch", "--source")
+"""A process of its own: converting a model takes memory that it alone gives back."""
+
+
+def models_of(config: StackConfig) -> list[str]:
+    """Return the models with weights that a stack loads."""
+    sources = [config.target, *([config.draft] if config.draft_names and config.draft else [])]
+    return [source for source in dict.fromkeys(sources) if source != "lookup" and not source.startswith("synthetic")]
+
+
+async def fetch_models(config: StackConfig, *, command: tuple[str, ...] = _FETCH) -> None:
+    """Fetch what is not there yet, with progress on stderr; raises NotFound if that fails, which stderr explains."""
+    for source in models_of(config):
+        process = await asyncio.create_subprocess_exec(
+            *command, source, stdin=asyncio.subprocess.DEVNULL, stdout=sys.stderr.fileno()
+        )
+        try:
+            status = await process.wait()
+        except asyncio.CancelledError:
+            process.terminate()
+            await process.wait()
+            raise
+        if status != 0:
+            raise NotFound(f"model: got {source}, wanted one that can be fetched (status {status})")
