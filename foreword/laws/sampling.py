@@ -59,18 +59,16 @@ def inverse_cdf(weights: Probabilities, u: float) -> int:
 
     `weights` is float64[k], not negative, with a sum over 0. An index of weight 0 is never returned.
     """
-    start = 0
-    if len(weights) > 2 * _RUN:
-        sums = np.add.reduceat(weights, np.arange(0, len(weights), _RUN))
-        cumulated = sums.cumsum()
-        wanted = u * float(cumulated[-1])
-        run = _first_over(cumulated, wanted)
-        start = run * _RUN
-        weights = weights[start : start + _RUN]
-        wanted -= float(cumulated[run] - sums[run])
-        return start + _first_over(weights.cumsum(), wanted)
-    cumulated = weights.cumsum()
-    return _first_over(cumulated, u * float(cumulated[-1]))
+    if len(weights) <= 2 * _RUN:
+        cumulated = weights.cumsum()
+        return _first_over(cumulated, u * float(cumulated[-1]))
+    sums = np.add.reduceat(weights, np.arange(0, len(weights), _RUN))
+    cumulated = sums.cumsum()
+    wanted = u * float(cumulated[-1])
+    run = _first_over(cumulated, wanted)
+    # A difference that rounds to under 0 would find a weight of 0 in front.
+    wanted = max(wanted - float(cumulated[run] - sums[run]), 0.0)
+    return run * _RUN + _first_over(weights[run * _RUN : (run + 1) * _RUN].cumsum(), wanted)
 
 
 def _noise(key: bytes, address: Address, law: Law) -> Draw:

@@ -103,3 +103,13 @@ def test_inverse_cdf_of_many_weights() -> None:
         assert law.probabilities[inverse_cdf(law.probabilities, u)] > 0.0
     zero_tail = np.concatenate([law.probabilities[:1000], np.zeros(1000)])
     assert inverse_cdf(zero_tail, 1 - 2**-53) == 999
+
+
+def test_inverse_cdf_never_takes_a_weight_of_0_where_runs_meet() -> None:
+    # Every run of 256 starts with a zero, and numbers are taken at the very borders of runs.
+    weights = np.random.default_rng(3).random(256 * 40)
+    weights[::256] = 0.0
+    borders = np.add.reduceat(weights, np.arange(0, len(weights), 256)).cumsum()
+    for border in (borders / borders[-1]).tolist():
+        for u in (np.nextafter(border, 0.0), border, np.nextafter(border, 1.0)):
+            assert weights[inverse_cdf(weights, min(float(u), 1.0 - 2**-53))] > 0.0
