@@ -7,11 +7,10 @@ import contextlib
 import os
 import signal
 from collections import deque
-from pathlib import Path
 from typing import cast
 
-import foreword
 from foreword.errors import Unavailable
+from foreword.settings.environment import engine_environment
 from foreword.stack.config import ServicePlan
 from foreword.stack.events import OnLog
 
@@ -50,7 +49,7 @@ class ServiceProcess(asyncio.SubprocessProtocol):
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
-                env=_environment(),
+                env=engine_environment(extra={"PYTHONUNBUFFERED": "1"}),
                 start_new_session=True,
             )
         except OSError as error:
@@ -146,10 +145,3 @@ class ServiceProcess(asyncio.SubprocessProtocol):
 
     def _last_words(self) -> str:
         return next((line for line in reversed(self._last_lines) if line.strip()), "it wrote nothing")
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment of children: they find this very package wherever they are started."""
-    root = str(Path(foreword.__file__).resolve().parent.parent)
-    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
