@@ -5,8 +5,12 @@ A block or a plain step is decided once, in `target_service.core.step.build`; no
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from foreword.errors import ProtocolFault
 from foreword.protocol.messages import (
+    Block,
     BlockOrder,
     Commit,
     LocalOrder,
@@ -80,20 +84,29 @@ def committed(session: Session, message: Commit) -> Outcome:
         _check_room(session, message, sequence)
     except ProtocolFault as fault:
         return lost(session, LossCode.PROTOCOL, fault.message)
-    known = sequence.prompt_len + message.base - len(message.tokens)
-    held = session.sequence.tokens + session.assumed
-    session = replace(
+    begin = partial(
+        replace,
         session,
         sequence=sequence,
         assumed=(),
         leased=0,
-        cached=usable(session.cached, held, sequence.tokens, known),
+        cached=_still_cached(session, sequence, message),
         round=message.round,
         commit=message,
         block=None,
         recalled=False,
     )
-    return _start(session, message)
+    return _start(session, message, begin)
+
+
+def _still_cached(session: Session, sequence: Sequence, message: Commit) -> int:
+    """Return how much of the cache serves the sequence that the Commit describes."""
+    known = sequence.prompt_len + message.base - len(message.tokens)
+    if known < len(session.sequence.tokens):
+        return usable(session.cached, session.sequence.tokens + session.assumed, sequence.tokens, known)
+    # The usual case, a Commit that goes on where the last one ended: as `usable`, without looking at all of it.
+    equal = known + common(session.assumed, message.tokens, 0)
+    return max(0, min(session.cached, equal, len(sequence.tokens) - 1))
 
 
 def _check_ids(tokens: Tokens, vocabulary_size: int) -> None:
@@ -109,26 +122,30 @@ def _check_room(session: Session, message: Commit, sequence: Sequence) -> None:
         )
 
 
-def _start(session: Session, commit: Commit) -> Outcome:
+def _start(session: Session, commit: Commit, begin: Callable[..., Session]) -> Outcome:
+    """Start a Commit's order; `begin` is the session in its new round, with what else is changed."""
     order = commit.order
     if not isinstance(order, BlockOrder):
         limit_ok = order.limit >= 1 and (not isinstance(order, LocalOrder) or order.gamma >= 1)
         if not limit_ok:
-            return lost(session, LossCode.PROTOCOL, "limit: a lease of no tokens, wanted at least 1")
-        mailbox = tuple(b for b in session.mailbox if b.round > commit.round)
-        return replace(session, phase=Phase.LEASE, mailbox=mailbox), ()
+            return lost(begin(), LossCode.PROTOCOL, "limit: a lease of no tokens, wanted at least 1")
+        return begin(phase=Phase.LEASE, mailbox=_later(session, commit.round)), ()
     if order.ticket not in session.tickets:
-        return lost(session, LossCode.PROTOCOL, "ticket: a Commit names one that was never assigned or has ended")
+        return lost(begin(), LossCode.PROTOCOL, "ticket: a Commit names one that was never assigned or has ended")
     tickets = session.tickets[session.tickets.index(order.ticket) :]
     mine = [b for b in session.mailbox if (b.ticket, b.digest, b.round) == (order.ticket, commit.digest, commit.round)]
-    mailbox = tuple(b for b in session.mailbox if b.round > commit.round and b.ticket in tickets)
+    mailbox = tuple(b for b in _later(session, commit.round) if b.ticket in tickets)
     if not mine:
-        session = replace(session, tickets=tickets, mailbox=mailbox, phase=Phase.WAIT)
-        return session, (HoldStep(session.sid, order.wait_us),)
+        return begin(phase=Phase.WAIT, tickets=tickets, mailbox=mailbox), (HoldStep(session.sid, order.wait_us),)
     reason = unusable(mine[0], commit, session.bounds)
     if reason:  # its one receipt went out as held, so no other block will come: do not wait
-        return replace(session, tickets=tickets, mailbox=mailbox, phase=Phase.READY), (Count("bad_block"),)
-    return replace(session, tickets=tickets, mailbox=mailbox, phase=Phase.READY, block=mine[0]), ()
+        return begin(phase=Phase.READY, tickets=tickets, mailbox=mailbox), (Count("bad_block"),)
+    return begin(phase=Phase.READY, tickets=tickets, mailbox=mailbox, block=mine[0]), ()
+
+
+def _later(session: Session, round: int) -> tuple[Block, ...]:
+    """Return the blocks that wait for a later round."""
+    return tuple(b for b in session.mailbox if b.round > round) if session.mailbox else ()
 
 
 def recalled(session: Session, message: Recall) -> Outcome:

@@ -95,6 +95,11 @@ class Session:
         return self.sequence.base + self.leased
 
     @property
+    def length(self) -> int:
+        """Number of tokens that stand before the next one."""
+        return len(self.sequence.tokens) + self.leased
+
+    @property
     def context(self) -> Tokens:
         """All tokens that stand before the next one: committed and leased."""
         return self.sequence.tokens + self.assumed[: self.leased]

@@ -41,15 +41,22 @@ def buildable(session: Session) -> bool:
 def build(session: Session) -> tuple[Session, Work]:
     """Decide what the session does in the step that is being built, and mark it as running."""
     candidates = session.block.ids[: _room(session)] if session.block else ()
-    context = session.context
     work = Work(
         sid=session.sid,
         cached=session.cached,
-        rows=context[session.cached :] + candidates,
+        rows=_uncached(session) + candidates,
         need=len(candidates) + 1,
         candidates=candidates,
     )
     return replace(session, phase=Phase.RUN), work
+
+
+def _uncached(session: Session) -> Tokens:
+    """Return the tokens of the context that the cache lacks: a few at the end of what may be long."""
+    tokens, leased = session.sequence.tokens, session.assumed[: session.leased]
+    if session.cached <= len(tokens):
+        return tokens[session.cached :] + leased
+    return leased[session.cached - len(tokens) :]
 
 
 def _room(session: Session) -> int:
@@ -57,7 +64,7 @@ def _room(session: Session) -> int:
     order = session.commit.order if session.commit else None
     gamma = order.gamma if isinstance(order, BlockOrder) else 0
     output_left = session.bounds.max_output - session.output
-    context_left = session.bounds.longest_length - len(session.context)
+    context_left = session.bounds.longest_length - session.length
     return max(0, min(gamma, output_left - 1, context_left - 1))
 
 
@@ -155,5 +162,5 @@ def _lease_over(session: Session, token: int) -> bool:
         or out >= limit
         or token in session.law.stop_ids
         or session.output + 1 >= session.bounds.max_output
-        or len(session.context) + 1 >= session.bounds.longest_length
+        or session.length + 1 >= session.bounds.longest_length
     )

@@ -29,6 +29,8 @@ class Plan:
     """What one step does."""
 
     works: tuple[tuple[Record, Work], ...]
+    rows: tuple[Rows, ...]
+    """The forward pass of the works."""
     pieces: tuple[Piece, ...]
 
     @property
@@ -49,8 +51,7 @@ class Plan:
 
     def batch(self) -> list[Rows]:
         """Return the forward pass, works first."""
-        rows = [Rows(r.slot, w.rows, w.need, temperature=r.session.law.temperature) for r, w in self.works]
-        return rows + [Rows(piece.record.slot, piece.tokens, 0) for piece in self.pieces]
+        return [*self.rows, *(Rows(piece.record.slot, piece.tokens, 0) for piece in self.pieces)]
 
 
 class Planner:
@@ -64,21 +65,21 @@ class Planner:
 
     def plan(self, now_us: int) -> Plan | None:
         """Build the step from what is ready now; None if there is nothing to do. Slots are cut to what is usable."""
-        works = []
+        works: list[tuple[Record, Work]] = []
+        rows: list[Rows] = []
         for record in self._sessions:
-            if buildable(record.session):
-                work = self._work(record, now_us)
-                if work is not None:
-                    works.append((record, work))
+            if buildable(record.session) and (part := self._part(record, now_us)) is not None:
+                works.append((record, part[0]))
+                rows.append(part[1])
         pieces = self._pieces()
-        return Plan(tuple(works), tuple(pieces)) if works or pieces else None
+        return Plan(tuple(works), tuple(rows), tuple(pieces)) if works or pieces else None
 
     def prompts_wait(self) -> int:
         """Return how many prompt tokens the next step would read."""
         waiting = (_unread(r) for r in self._sessions if r.session.phase is Phase.PREFILL)
         return min(self._chunk, sum(waiting), max(0, self._room.free))
 
-    def _work(self, record: Record, now_us: int) -> Work | None:
+    def _part(self, record: Record, now_us: int) -> tuple[Work, Rows] | None:
         """Decide the session's part and make room for it; None if it was lost instead."""
         session, work = build(record.session)
         try:
@@ -106,7 +107,7 @@ class Planner:
         self._room.set(record.slot, length)
         record.session = session
         record.rows = len(work.rows)
-        return work
+        return work, rows
 
     def _pieces(self) -> list[Piece]:
         """Take prompts in the order of opening, as far as the chunk and the room go; nobody is evicted for a prompt."""
