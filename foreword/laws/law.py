@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,8 @@ class Law:
 
     @classmethod
     def one_hot(cls, token: int) -> Law:
-        """Return the law that is certain of one token."""
-        return cls(np.array([token], dtype=np.int32), np.ones(1))
+        """Return the law that is certain of one token; laws of tokens that come often are shared."""
+        return _certain(token)
 
     @property
     def size(self) -> int:
@@ -74,3 +75,8 @@ class Law:
             return np.where(inside, self.probabilities[np.where(inside, tokens, 0)], 0.0)
         index = np.minimum(self.ids.searchsorted(tokens), self.size - 1)
         return np.where(self.ids[index] == tokens, self.probabilities[index], 0.0)
+
+
+@lru_cache(maxsize=4096)
+def _certain(token: int) -> Law:
+    return Law(np.array([token], dtype=np.int32), np.ones(1))
