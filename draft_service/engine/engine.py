@@ -13,7 +13,7 @@ from statistics import median
 
 from draft_service.core import reading, writing
 from draft_service.core import session as transitions
-from draft_service.core.state import Bounds, Phase
+from draft_service.core.state import Bounds
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.port import CompareJob, Drafter, ReadJob
 from draft_service.engine.admission import Room
@@ -176,8 +176,7 @@ class Engine:
         room = self._policy.room.tokens
         if room is None or self._drafter.resident_tokens <= room:
             return
-        busy = (Phase.PREFILL, Phase.DRAFT)
-        resting = [entry for entry in self._table if entry.session.phase not in busy and entry.session.cached > 0]
+        resting = [entry for entry in self._table.resting() if entry.session.cached > 0]
         for entry in sorted(resting, key=lambda entry: entry.touched_ns):
             self._keeper.apply(entry, transitions.forgotten(entry.session))
             self.outgoing.count("cache_dropped")

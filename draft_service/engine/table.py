@@ -100,16 +100,20 @@ class Table:
         """Return the session that uses a ticket now."""
         return self._tickets.get(ticket)
 
+    def resting(self) -> list[Entry]:
+        """Return the sessions that no step has anything to do for."""
+        shelves = (self.drafting, self.reading, self.following)
+        return [entry for entry in self._entries.values() if not any(entry.slot in shelf for shelf in shelves)]
+
     def settle(self, entry: Entry, now_ns: int) -> None:
         """File an entry by its state; one that is gone leaves the table."""
         session, phase = entry.session, entry.session.phase
-        drafting = phase is Phase.DRAFT
-        behind = (drafting or phase is Phase.PREFILL) and unread(session) >= self._chunk
-        _file(self.reading, entry, phase is Phase.PREFILL or (drafting and behind))
+        drafting, follow = phase is Phase.DRAFT, phase is Phase.IDLE and followable(session)
+        behind = (drafting or follow) and unread(session) >= self._chunk
+        _file(self.reading, entry, phase is Phase.PREFILL or behind)
         _file(self.drafting, entry, drafting and not behind)
+        _file(self.following, entry, follow and not behind)
         entry.pen = None
-        follow = phase is Phase.IDLE and followable(session)
-        _file(self.following, entry, follow)
         entry.followable_ns = (entry.followable_ns or now_ns) if follow else None
         committed = 0 if phase is Phase.GONE else len(session.sequence.tokens)
         self.committed += committed - entry.committed

@@ -437,3 +437,22 @@ def test_caches_of_resting_sessions_are_dropped_and_filled_again() -> None:
     bench.order(1, 1, gamma=2)
     bench.settle()
     assert [block.ids for block in bench.blocks()][-1] == (18, 19)
+
+
+def test_a_dropped_cache_is_filled_in_chunks_before_following() -> None:
+    bench = Bench(policy=Policy(chunk=16, room=Room(tokens=100)))
+    bench.open(opening(1, tuple(range(60))))
+    bench.settle()
+    bench.open(opening(2, tuple(range(30))))
+    bench.settle()
+    bench.order(2, 1, gamma=16)
+    bench.settle()
+    bench.order(2, 2, (1,), gamma=0)
+    assert bench.fake.caches[0] == []
+    bench.events()
+    bench.fake.steps.clear()
+    bench.order(1, 1, gamma=0)
+    bench.order(1, 2, tuple(range(100, 108)), gamma=0)
+    bench.settle()
+    assert bench.events() == [Follow(1, base=8, compared=8, agreed=4)]
+    assert [len(read) for _, read in bench.fake.steps] == [16, 16, 16, 16]
