@@ -65,12 +65,14 @@ class PeerLink(Generic[Command, Event]):
         peer: Peer[Command, Event],
         came_up: Callable[[Line[Command], ServerInfo, str], None],
         now_us: Callable[[], int],
+        went_down: Callable[[], None] = lambda: None,
     ) -> None:
         self.info: ServerInfo | None = None
         """What the peer said before it was attached to."""
         self._peer = peer
         self._came_up = came_up
         self._now_us = now_us
+        self._went_down = went_down
 
     def up(self, link: Link[Command, Attributed[Event]]) -> None:
         """The peer answered: sessions may use it."""
@@ -89,15 +91,19 @@ class PeerLink(Generic[Command, Event]):
         if self._peer.up:
             _log.warning("peer down", peer=self._peer.address, reason=reason)
         self._peer.went_down(reason)
+        self._went_down()
 
 
 def target_dialler(
-    peer: TargetPeer, pool: TargetPool, reach: Reach, now_us: Callable[[], int]
+    peer: TargetPeer, pool: TargetPool, reach: Reach, now_us: Callable[[], int], changed: Callable[[], None]
 ) -> Dialler[TargetCommand, Attributed[TargetEvent]]:
-    """Return what keeps the link to a target up."""
-    handler: PeerLink[TargetCommand, TargetEvent] = PeerLink(
-        peer, lambda line, info, instance: pool.came_up(peer, line, info, instance), now_us
-    )
+    """Return what keeps the link to a target up; `changed` is called when it has come up or gone down."""
+
+    def came_up(line: Line[TargetCommand], info: ServerInfo, instance: str) -> None:
+        pool.came_up(peer, line, info, instance)
+        changed()
+
+    handler: PeerLink[TargetCommand, TargetEvent] = PeerLink(peer, came_up, now_us, changed)
 
     async def ask(channel: grpc.aio.Channel) -> None:
         limits = Limits()

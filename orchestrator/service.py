@@ -56,6 +56,9 @@ class OrchestratorProcess:
         self._around = self._surroundings()
         self._front = Front(front_settings(settings), self._around, self._metrics, new_id=lambda: uuid.uuid4().hex)
         self._server = RpcServer(server_options(settings), [GenerationServicer(self._front).service()])
+        self._open = False
+        self._ready = True
+        """Whether probes are told that requests are taken, once the service is open."""
         self._diallers: dict[Dialler[Any, Any], asyncio.Task[None]] = {}
 
     async def serve(self, stop: asyncio.Event) -> None:
@@ -95,7 +98,7 @@ class OrchestratorProcess:
         up = asyncio.Event()
         around.targets.waiting.add(self, up.set)
         for target in around.targets.peers:
-            self._keep(target_dialler(target, around.targets, reach, now_us))
+            self._keep(target_dialler(target, around.targets, reach, now_us, self._targets_changed))
         for draft in around.drafts.peers:
             self._keep(draft_dialler(draft, around.drafts, around.targets, reach, now_us))
         await up.wait()
@@ -112,8 +115,18 @@ class OrchestratorProcess:
         )
         self._front.open_up(intake)
 
+        self._open = True
+
+    def _targets_changed(self) -> None:
+        """Be ready while a target is up, so that balancers send requests to an orchestrator that has one."""
+        up = any(peer.up for peer in self._around.targets.peers)
+        if self._open and up != self._ready:
+            self._ready = up
+            self._readying = asyncio.get_running_loop().create_task(self._server.set_ready(ready=up))
+
     async def _drain(self) -> None:
-        await self._front.drain(self._settings.grace_s)
+        self._open = False
+        await self._front.drain()
 
     def _keep(self, dialler: Dialler[Any, Any]) -> None:
         self._diallers[dialler] = asyncio.get_running_loop().create_task(dialler.run())

@@ -8,6 +8,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import structlog
+
 from foreword._version import __version__
 from foreword.errors import ForewordError, Full, InvalidField, Unavailable
 from foreword.protocol.generation import Chat, DeploymentInfo, Event, Finish, GenerateRequest, TokenPrompt
@@ -18,6 +20,8 @@ from orchestrator.front.generation import Generation
 from orchestrator.front.intake import Intake, Prepared
 from orchestrator.sessions.driver import Surroundings
 from orchestrator.sessions.limits import SECOND_US
+
+_log = structlog.stdlib.get_logger(__name__)
 
 RETRY_AFTER_MS = 500
 """When to ask again while too many requests are running."""
@@ -50,6 +54,27 @@ class FrontSettings:
     """For a client that does not read, before its sessions end."""
 
 
+class _Entry:
+    """A request at work; while it is being prepared it has no generation yet, and an end waits for that."""
+
+    def __init__(self) -> None:
+        self._generation: Generation | None = None
+        self._ended = False
+        self._error: ForewordError | None = None
+
+    def start(self, generation: Generation) -> None:
+        self._generation = generation
+        generation.start()
+        if self._ended:
+            self.end(self._error)
+
+    def end(self, error: ForewordError | None = None) -> None:
+        """End it, in good order without an error."""
+        self._ended, self._error = True, error
+        if self._generation is not None:
+            self._generation.abort() if error is None else self._generation.fail(error)
+
+
 class Front:
     """Serves requests once `open_up` has told with which model."""
 
@@ -62,8 +87,7 @@ class Front:
         self._new_id = new_id
         self._intake: Intake | None = None
         self._draining = False
-        self._running: dict[str, Generation | None] = {}
-        """Requests at work by id; None while one is being prepared."""
+        self._running: dict[str, _Entry] = {}
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -87,12 +111,11 @@ class Front:
                 queue=self._settings.queue,
                 patience_us=self._settings.patience_us,
             )
-            self._running[request_id] = generation
-            generation.start()
+            self._running[request_id].start(generation)
             async with aclosing(generation.events()) as events:
                 async for event in events:
                     if isinstance(event, Finish):
-                        self._meters.finished(event)
+                        self._finished(request_id, event)
                     yield event
         except ForewordError as error:
             self._meters.failed(error.reason)
@@ -102,10 +125,10 @@ class Front:
 
     def abort(self, request_id: str) -> bool:
         """End a request; its stream finishes in good order. Returns whether it was running."""
-        generation = self._running.get(request_id)
-        if generation is None:
+        entry = self._running.get(request_id)
+        if entry is None:
             return False
-        generation.abort()
+        entry.end()
         return True
 
     def info(self) -> DeploymentInfo:
@@ -126,19 +149,18 @@ class Front:
             protocol_max=PROTOCOL_MAX,
         )
 
-    async def drain(self, grace_s: float) -> None:
-        """Take no more requests, wait for those at work, then end the rest so that clients can go on elsewhere."""
+    async def drain(self) -> None:
+        """Take no more requests and return when none is at work; cut off, end the rest so that clients go elsewhere."""
         self._draining = True
         try:
-            await asyncio.wait_for(self._idle.wait(), grace_s)
-        except TimeoutError:
-            for generation in self._running.values():
-                if generation is not None:
-                    generation.fail(Unavailable("the orchestrator is shutting down", retry_after_ms=RETRY_AFTER_MS))
+            await self._idle.wait()
+        finally:
+            for entry in self._running.values():
+                entry.end(_going())
 
     def _admit(self, request: GenerateRequest) -> Intake:
         if self._draining:
-            raise Unavailable("the orchestrator is shutting down", retry_after_ms=RETRY_AFTER_MS)
+            raise _going()
         if self._intake is None:
             raise Unavailable("no target has been reached yet", retry_after_ms=RETRY_AFTER_MS)
         if len(self._running) >= self._settings.max_requests:
@@ -152,10 +174,26 @@ class Front:
         if request_id in self._running:
             raise InvalidField("request_id", request_id, "one that no running request has")
         request_id = request_id or self._new_id()
-        self._running[request_id] = None
+        self._running[request_id] = _Entry()
         self._idle.clear()
         self._meters.running(len(self._running))
         return request_id
+
+    def _finished(self, request_id: str, finish: Finish) -> None:
+        self._meters.finished(finish)
+        usage, timings = finish.usage, finish.timings
+        length = usage.acceptance_length
+        _log.info(
+            "finished",
+            request=request_id,
+            choice=finish.choice,
+            reason=finish.reason.name.lower(),
+            prompt_tokens=usage.prompt_tokens,
+            output_tokens=usage.output_tokens,
+            acceptance_length=None if length is None else round(length, 2),
+            first_token_ms=timings.first_token_us // 1000,
+            total_ms=timings.total_us // 1000,
+        )
 
     def _leave(self, request_id: str) -> None:
         del self._running[request_id]
@@ -167,6 +205,10 @@ class Front:
         if _is_long(request):
             return await asyncio.to_thread(intake.prepare, request, request_id)
         return intake.prepare(request, request_id)
+
+
+def _going() -> Unavailable:
+    return Unavailable("the orchestrator is shutting down", retry_after_ms=RETRY_AFTER_MS)
 
 
 def _is_long(request: GenerateRequest) -> bool:

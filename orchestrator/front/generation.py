@@ -58,10 +58,16 @@ class Generation:
                 driver.start()
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Yield the events of the request; ends the sessions when it is left."""
+        """Yield the events of the request; ends the sessions when it is left.
+
+        Nothing comes before there is output: what fails until then fails before the first event, so that a client may
+        ask another orchestrator.
+        """
         try:
+            event = await self._queue.get()
             yield self._started()
-            unfinished = len(self._drivers)
+            yield event
+            unfinished = len(self._drivers) - isinstance(event, Finish)
             while unfinished:
                 event = await self._queue.get()
                 unfinished -= isinstance(event, Finish)

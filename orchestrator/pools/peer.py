@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from foreword.errors import ForewordError, Unavailable
+import structlog
+
+from foreword.errors import ForewordError, ProtocolFault
 from foreword.protocol.generation import PeerInfo
 from foreword.protocol.messages import LinkState, LoadReport, ServerInfo
 from orchestrator.pools.tickets import Tickets
@@ -14,6 +16,8 @@ Command = TypeVar("Command")
 Command_contra = TypeVar("Command_contra", contravariant=True)
 Event = TypeVar("Event")
 Event_contra = TypeVar("Event_contra", contravariant=True)
+
+_log = structlog.stdlib.get_logger(__name__)
 
 
 class Line(Protocol[Command_contra]):
@@ -111,7 +115,15 @@ class Peer(Generic[Command, Event]):
                 self._count("unreadable_event")
                 member.fault(event)
             else:
-                member.event(event, arrived_us)
+                self._bring(member, event, arrived_us)
+
+    def _bring(self, member: Member[Event], event: Event, arrived_us: int) -> None:
+        try:
+            member.event(event, arrived_us)
+        except Exception as error:  # a defect costs this session, and not the link that all share
+            _log.exception("event failed", peer=self.address, kind=type(event).__name__)
+            self._count("failed_event")
+            member.fault(ProtocolFault(f"{type(event).__name__}: this end failed with {type(error).__name__}"))
 
     def _own_event(self, event: Event | ForewordError) -> None:
         if isinstance(event, LoadReport):
@@ -133,8 +145,3 @@ class Peer(Generic[Command, Event]):
             trusted=trusted,
             last_error=fault or self.last_error,
         )
-
-
-def unavailable(kind: str, reason: str) -> Unavailable:
-    """Return the error for a peer of this kind that is not there."""
-    return Unavailable(f"{kind}: got none ({reason}), wanted one that is up")

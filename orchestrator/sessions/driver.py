@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+import structlog
+
 from foreword.clock import Clock
-from foreword.errors import ForewordError
+from foreword.errors import ForewordError, ProtocolFault
 from foreword.protocol.messages import (
     BlockOrder,
     Commit,
@@ -50,6 +52,8 @@ from orchestrator.sessions.draft_seat import DraftSeat
 from orchestrator.sessions.limits import SessionLimits
 from orchestrator.sessions.output import Decided, Meters, Output, Places
 from orchestrator.sessions.target_seat import TargetSeat
+
+_log = structlog.stdlib.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +257,14 @@ class SessionDriver:
 
     def _deliver(self) -> None:
         self._handing_over = False
+        try:
+            self._deliver_all()
+        except Exception as error:  # a defect costs this request, and nobody else's
+            _log.exception("output failed")
+            self._decided.clear()
+            self.fail(ProtocolFault(f"output: this end failed with {type(error).__name__}"))
+
+    def _deliver_all(self) -> None:
         while self._decided:
             item = self._decided.popleft()
             if isinstance(item, Ended):

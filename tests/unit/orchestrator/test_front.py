@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import AsyncGenerator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from foreword.errors import DeadlineExceeded, Full, InvalidField, Unavailable
-from foreword.protocol.generation import Delta, Event, Finish, GenerateRequest, Speculation, Started
+from foreword.errors import DeadlineExceeded, Full, InvalidField, ProtocolFault, Unavailable
+from foreword.protocol.generation import Delta, Event, Finish, GenerateRequest, Speculation, Started, TokenPrompt
 from foreword.protocol.words import FinishReason, TokenSource
 from orchestrator.front.checks import FrontLimits
 from orchestrator.front.event_queue import QueueLimits
@@ -68,7 +70,13 @@ class Stage:
         await self.spin(task)
         return await task
 
-    async def spin(self, *tasks: asyncio.Task[object], limit: int = 200_000) -> None:
+    async def first(self, events: AsyncGenerator[Event, None]) -> Event:
+        """Return the first event, which comes with the first output."""
+        task = asyncio.ensure_future(anext(events))
+        await self.spin(task)
+        return task.result()
+
+    async def spin(self, *tasks: asyncio.Future[Any], limit: int = 200_000) -> None:
         for _ in range(limit):
             await asyncio.sleep(0)
             if all(task.done() for task in tasks):
@@ -196,7 +204,7 @@ async def test_abort_finishes_the_stream() -> None:
 async def test_leaving_the_stream_closes_both_engines() -> None:
     stage = Stage()
     events = stage.front.generate(REQUEST)
-    await anext(events)
+    await stage.first(events)
     stage.world.clock.run_for(150_000)
     await anext(events)
     await events.aclose()
@@ -209,7 +217,7 @@ async def test_leaving_the_stream_closes_both_engines() -> None:
 async def test_a_request_id_in_use_is_refused() -> None:
     stage = Stage()
     first = stage.front.generate(replace(REQUEST, request_id="x"))
-    await anext(first)
+    await stage.first(first)
     with pytest.raises(InvalidField, match="request_id"):
         await anext(stage.front.generate(replace(REQUEST, request_id="x")))
     await first.aclose()
@@ -219,7 +227,7 @@ async def test_a_request_id_in_use_is_refused() -> None:
 async def test_too_many_requests_are_told_when_to_come_again() -> None:
     stage = Stage(max_requests=1)
     first = stage.front.generate(REQUEST)
-    await anext(first)
+    await stage.first(first)
     with pytest.raises(Full) as caught:
         await anext(stage.front.generate(REQUEST))
     assert caught.value.retry_after_ms
@@ -237,7 +245,7 @@ async def test_not_open_yet_is_unavailable() -> None:
 async def test_a_client_that_does_not_read_pauses_its_sessions() -> None:
     stage = Stage(queue=QueueLimits(full=10, drained=2))
     events = stage.front.generate(replace(REQUEST, max_tokens=300))
-    got = [await anext(events)]
+    got = [await stage.first(events)]
     stage.world.clock.run_for(5_000_000)
     sent = len(stage.world.fake_targets[0].sent)
     stage.world.clock.run_for(5_000_000)
@@ -255,7 +263,7 @@ async def test_a_client_that_does_not_read_pauses_its_sessions() -> None:
 async def test_a_client_that_never_reads_is_given_up() -> None:
     stage = Stage(queue=QueueLimits(full=10, drained=2), patience_us=1_000_000)
     events = stage.front.generate(replace(REQUEST, max_tokens=300))
-    got = [await anext(events)]
+    got = [await stage.first(events)]
     stage.world.clock.run_for(5_000_000)
     assert not stage.world.fake_targets[0].sessions
 
@@ -280,13 +288,52 @@ async def test_an_error_comes_after_what_was_decided() -> None:
     assert isinstance(task.exception(), Unavailable)
 
 
+async def test_abort_while_a_request_is_prepared() -> None:
+    stage = Stage()
+    long = GenerateRequest(TokenPrompt((1,) * 20_000), request_id="long")
+    stage.front._intake.model = replace(MODEL, longest_context=1 << 20)  # type: ignore[union-attr]
+    task = asyncio.create_task(stage.events(long))
+    await asyncio.sleep(0)
+    assert stage.front.abort("long")
+    while not task.done():
+        stage.world.clock.run_for(1_000)
+        await asyncio.sleep(0.001)
+    started, finish = task.result()
+    assert isinstance(started, Started)
+    assert finish.reason is FinishReason.ABORT
+
+
+async def test_a_defect_in_the_output_costs_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    broken = asyncio.create_task(stage.events(replace(REQUEST, request_id="broken")))
+    whole = asyncio.create_task(stage.events(REQUEST))
+    await asyncio.sleep(0)
+    stage.world.clock.run_for(100_000)
+    outputs = stage.front._running["broken"]._generation._outputs  # type: ignore[union-attr]
+    monkeypatch.setattr(outputs[0]._sink, "take", lambda _: 1 / 0)
+    await stage.spin(broken, whole)
+    assert isinstance(broken.exception(), ProtocolFault)
+    assert ids_of(whole.result()) == text_after(PROMPT, 40)
+    stage.world.clock.run_for(30_000)
+    assert not stage.world.fake_targets[0].sessions
+
+
+async def test_nothing_comes_before_there_is_output() -> None:
+    stage = Stage(World(limits=SessionLimits(target_us=100_000)))
+    stage.world.fake_targets[0].kill()
+    events = stage.front.generate(REQUEST)
+    with pytest.raises(Unavailable):
+        await stage.first(events)
+
+
 async def test_drain_waits_then_moves_the_rest() -> None:
     stage = Stage()
     task = asyncio.create_task(stage.events(replace(REQUEST, max_tokens=300)))
     await asyncio.sleep(0)
     stage.world.clock.run_for(150_000)
-    drain = asyncio.create_task(stage.front.drain(0.01))
-    await asyncio.sleep(0.02)
+    drain = asyncio.create_task(stage.front.drain())
+    await asyncio.sleep(0)
+    drain.cancel()  # as the server does when the grace time is over
     await stage.spin(task, drain)
     assert isinstance(task.exception(), Unavailable)
     with pytest.raises(Unavailable, match="shutting down"):
