@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import shutil
+from contextlib import redirect_stderr
 from pathlib import Path
 
 from foreword.errors import Mismatch
@@ -18,7 +20,7 @@ def converted(gguf: Path, cache: Path, *, progress: Progress = silent) -> Path:
     The folder is complete or not there. It is found again by the file's path, size and time of change.
     Raises Mismatch for a file that transformers cannot read.
     """
-    folder = cache / "converted" / f"{gguf.stem}-{_identity(gguf)}"
+    folder = conversion_folder(gguf, cache)
     if folder.is_dir():
         return folder
     with exclusive(folder.with_name(f"{folder.name}.lock")):
@@ -28,6 +30,11 @@ def converted(gguf: Path, cache: Path, *, progress: Progress = silent) -> Path:
     return folder
 
 
+def conversion_folder(gguf: Path, cache: Path) -> Path:
+    """Return where the conversion of a file that is there has its place in `cache`."""
+    return cache / "converted" / f"{gguf.stem}-{_identity(gguf)}"
+
+
 def _convert(gguf: Path, folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
@@ -35,7 +42,8 @@ def _convert(gguf: Path, folder: Path) -> None:
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     where, name = str(gguf.parent), gguf.name
-    with quiet():
+    # The reader draws a bar on standard error that no switch turns off.
+    with quiet(), redirect_stderr(io.StringIO()):
         try:
             model = AutoModelForCausalLM.from_pretrained(
                 where,

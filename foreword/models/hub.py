@@ -28,6 +28,17 @@ def fetch_repository(repository: str, revision: str | None) -> Path:
     return Path(_asked(repository, lambda: snapshot_download(repository, revision=revision, allow_patterns=_PATTERNS)))
 
 
+def cached_repository(repository: str, revision: str | None) -> Path | None:
+    """Return the folder of a repository that the hub's cache holds, None where it does not."""
+    from huggingface_hub import errors, snapshot_download
+
+    try:
+        folder = snapshot_download(repository, revision=revision, allow_patterns=_PATTERNS, local_files_only=True)
+    except errors.LocalEntryNotFoundError:
+        return None
+    return Path(folder)
+
+
 def _asked(repository: str, call: Callable[[], Any]) -> str:
     from huggingface_hub import errors
 

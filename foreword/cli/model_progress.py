@@ -1,0 +1,50 @@
+"""Progress of fetching and converting on stderr: bars on a terminal, a line for each step elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TaskID, TextColumn, TransferSpeedColumn
+
+
+class ModelProgress:
+    """A `foreword.models.progress.Progress` to be used as a context manager."""
+
+    def __init__(self) -> None:
+        # The stream of now: while a library is kept quiet, sys.stderr is another.
+        self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        self._bars = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal,
+            redirect_stderr=False,
+            redirect_stdout=False,
+        )
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> ModelProgress:
+        """Start drawing."""
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop drawing; the last state stays on the screen."""
+        self._bars.stop()
+
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        """Show the state of one piece of work; the one before it has ended."""
+        if what not in self._tasks:
+            for task in self._tasks.values():
+                self._bars.update(task, total=self._bars.tasks[task].completed or 1, completed=1)
+            self._tasks[what] = self._bars.add_task(what, total=None)
+            if not self._console.is_terminal:
+                self._console.print(what if not total else f"{what}: {done:,} of {total:,} bytes are there")
+        self._bars.update(self._tasks[what], completed=done, total=total or None)

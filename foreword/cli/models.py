@@ -1,0 +1,80 @@
+"""`foreword models`: fetch what a source names, say where it is, list what the cache holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from foreword.cli.commands import new_app
+from foreword.cli.model_progress import ModelProgress
+from foreword.cli.options import Json
+from foreword.cli.output import stdout, write_json
+from foreword.errors import NotFound
+from foreword.models.local import cached_folder, local_folder
+from foreword.models.source import parse_source
+from foreword.settings.environment import cache_folder
+
+app = new_app()
+
+Source = Annotated[str, typer.Option(help="embedded, a folder, a .gguf file, or a hub id like owner/name.")]
+Cache = Annotated[
+    Path | None, typer.Option(help="Folder of fetched models.", show_default="FOREWORD_CACHE, or the user's cache")
+]
+
+
+@app.callback()
+def models() -> None:
+    """Fetch models, and see which are there."""
+
+
+@app.command()
+def fetch(source: Source = "embedded", cache: Cache = None, as_json: Json = False) -> None:
+    """Fetch and convert a model, so that services start at once and offline; goes on where it was interrupted."""
+    parsed = parse_source(source)
+    with ModelProgress() as progress:
+        folder = local_folder(parsed, cache_folder(cache), progress=progress)
+    _say(source, folder, as_json=as_json)
+
+
+@app.command()
+def path(source: Source = "embedded", cache: Cache = None, as_json: Json = False) -> None:
+    """Print the folder of a model that is there already."""
+    folder = cached_folder(parse_source(source), cache_folder(cache))
+    if folder is None:
+        raise NotFound(f"model {source}: not fetched yet (foreword models fetch --source {source})")
+    _say(source, folder, as_json=as_json)
+
+
+@app.command("list")
+def list_models(cache: Cache = None, as_json: Json = False) -> None:
+    """List what the cache holds; the hub's own cache is listed by `hf cache ls`."""
+    folder = cache_folder(cache)
+    found = [
+        _entry(path)
+        for path in sorted(folder.glob("converted/*"))
+        if path.suffix != ".unfinished" and (path / "config.json").is_file()
+    ]
+    found += [_entry(path) for path in sorted(folder.glob("downloads/*.gguf"))]
+    if as_json:
+        write_json(stdout(), {"cache": str(folder), "models": found})
+        return
+    for entry in found:
+        stdout().print(f"{entry['bytes'] / 1e6:8.1f} MB  {entry['path']}")
+
+
+def _say(source: str, folder: Path, *, as_json: bool) -> None:
+    if as_json:
+        write_json(stdout(), {"source": source, "path": str(folder), "bytes": _size(folder)})
+    else:
+        stdout().print(str(folder), markup=False)
+
+
+def _entry(path: Path) -> dict[str, Any]:
+    return {"path": str(path), "bytes": _size(path)}
+
+
+def _size(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
