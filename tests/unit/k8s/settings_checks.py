@@ -1,0 +1,120 @@
+"""Checks of what manifests tell the services: flags, files, variables, addresses, times."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from foreword.engine.process import EngineOptions
+from foreword.errors import ForewordError
+from foreword.models.source import parse_source
+from foreword.rpc.tls import is_loopback
+from foreword.settings.base import ServerSettings
+from foreword.settings.fields import Leaf, leaves
+from foreword.settings.load import load
+from tests.unit.k8s.rendering import Manifest, Workload, named, workloads
+
+POD_IP = "10.0.0.7"
+ENDING_S = 5
+"""What a service takes beside its grace times: last words, links, the engine."""
+
+
+def known(workload: Workload) -> list[Leaf]:
+    """Return the settings of the service that a Deployment runs."""
+    kind = workload.kind.settings
+    return list(leaves(kind, str(kind.model_config["env_prefix"])))
+
+
+def settings_of(workload: Workload) -> ServerSettings:
+    """Return the settings as the service would have them; raises ForewordError if it would not start."""
+    variables = {leaf.variable: leaf.path for leaf in known(workload)}
+    given = {variables[e["name"]]: e.get("value", POD_IP) for e in workload.container.get("env", ())}
+    with TemporaryDirectory() as folder:
+        path = Path(folder, workload.config.name)
+        path.write_text(workload.config_text())
+        return load(workload.kind.settings, flags=given, config=path)
+
+
+def names_exist(objects: list[Manifest]) -> Iterator[str]:
+    """Every flag, every key of a settings file and every variable is one that the service knows."""
+    for workload in workloads(objects):
+        flags = {"--config", *(leaf.flag for leaf in known(workload))}
+        for word in workload.container["args"]:
+            if word.startswith("--") and word.partition("=")[0] not in flags:
+                yield f"{workload.name}: no flag {word}"
+        variables = {leaf.variable for leaf in known(workload)}
+        unknown = {e["name"] for e in workload.container.get("env", ())} - variables
+        if unknown:
+            yield f"{workload.name}: no variables {sorted(unknown)}"
+            continue
+        try:
+            settings = settings_of(workload)
+            if workload.service != "orchestrator" and (model := str(getattr(settings, "model", ""))):
+                parse_source(model)
+        except ForewordError as error:
+            yield f"{workload.name}: {error.message}"
+
+
+def listens_off_loopback(objects: list[Manifest]) -> Iterator[str]:
+    """A pod is reached from elsewhere: TLS, or plaintext that is asked for, and no loopback address."""
+    for workload in workloads(objects):
+        settings = settings_of(workload)
+        if is_loopback(settings.listen):
+            yield f"{workload.name}: listens on {settings.listen}, which only the pod reaches"
+        if not settings.tls.enabled and not settings.insecure:
+            yield f"{workload.name}: neither TLS nor insecure"
+
+
+def ports_agree(objects: list[Manifest]) -> Iterator[str]:
+    """The settings' port is the container's, the probes', the Service's, and the one that the orchestrator dials."""
+    for workload in workloads(objects):
+        port, container = workload.port, workload.container
+        ports = {p["name"]: p["containerPort"] for p in container["ports"]}
+        if ports != {"grpc": port}:
+            yield f"{workload.name}: ports {ports}, settings listen on {port}"
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            if container.get(probe, {}).get("grpc", {}).get("port") != port:
+                yield f"{workload.name}: {probe} does not ask port {port}"
+        for service in named(objects, "Service", workload.name):
+            for entry in service["spec"]["ports"]:
+                if ports.get(entry["targetPort"], entry["targetPort"]) != entry["port"] or entry["port"] != port:
+                    yield f"{workload.name}: Service port {entry['port']} does not lead to {port}"
+
+
+def peers_exist(objects: list[Manifest]) -> Iterator[str]:
+    """What the orchestrator dials are Services of these objects, targets for targets and drafts for drafts."""
+    there = {(w.service, f"{w.name}:{w.port}") for w in workloads(objects) if named(objects, "Service", w.name)}
+    for workload in workloads(objects):
+        if workload.service == "orchestrator":
+            values = workload.config_values()
+            dialled = {(kind, a) for kind in ("target", "draft") for a in values.get(f"{kind}s", ())}
+            yield from (f"{workload.name}: no {kind} at {address}" for kind, address in sorted(dialled - there))
+
+
+def probes_ask_what_they_should(objects: list[Manifest]) -> Iterator[str]:
+    """Liveness is the process, readiness the service; the start-up probe lasts longer than an engine may load."""
+    for workload in workloads(objects):
+        container, ready = workload.container, workload.kind.health
+        asked = {p: container.get(p, {}).get("grpc", {}).get("service") for p in ("livenessProbe", "readinessProbe")}
+        if asked != {"livenessProbe": "", "readinessProbe": ready}:
+            yield f"{workload.name}: probes ask {asked}, wanted '' and {ready}"
+        startup = container.get("startupProbe", {})
+        # An orchestrator is ready when a target is, which must not count against it.
+        wanted = ready if workload.kind.has_engine else ""
+        if startup.get("grpc", {}).get("service") != wanted:
+            yield f"{workload.name}: startupProbe asks {startup.get('grpc')}, wanted {wanted!r}"
+        lasts_s = startup.get("periodSeconds", 10) * startup.get("failureThreshold", 3)
+        if workload.kind.has_engine and lasts_s <= EngineOptions({}).start_timeout_s:
+            yield f"{workload.name}: startupProbe gives {lasts_s} s, an engine may take longer"
+        if workload.deployment["spec"].get("progressDeadlineSeconds", 600) <= lasts_s:
+            yield f"{workload.name}: the rollout's deadline is shorter than the startupProbe's {lasts_s} s"
+
+
+def drains_in_time(objects: list[Manifest]) -> Iterator[str]:
+    """The kubelet waits for the pause, for draining and for the calls that run on, each up to the grace time."""
+    for workload in workloads(objects):
+        pause_s = workload.container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+        if pause_s < 1:
+            yield f"{workload.name}: no preStop pause"
+        needed_s = pause_s + 2 * settings_of(workload).grace_s + ENDING_S
+        if (given_s := workload.pod.get("terminationGracePeriodSeconds", 30)) < needed_s:
+            yield f"{workload.name}: terminationGracePeriodSeconds {given_s}, wanted {needed_s:g}"
