@@ -31,7 +31,10 @@ class Match:
         base: int,
     ) -> Evidence:
         """Return the target's samples up to and with the first that differs; `block_law` and `round` do not matter."""
-        own = source.race(keys.match, [(Address(base + i), law) for i, law in enumerate(laws)])
+        if all(law.size == 1 for law in laws):  # temperature 0: there is nothing to draw
+            own = iter([law.token_at(0) for law in laws])
+        else:
+            own = source.race(keys.match, [(Address(base + i), law) for i, law in enumerate(laws)])
         emit: list[int | None] = []
         for token, candidate in zip(own, (*ids, None), strict=False):
             emit.append(token)
