@@ -6,7 +6,6 @@ import asyncio
 import secrets
 import uuid
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -15,6 +14,7 @@ from foreword.clock import MonotonicClock
 from foreword.rpc.dialler import Dialler
 from foreword.rpc.link import LinkOptions
 from foreword.rpc.server import RpcServer, serve
+from foreword.settings.environment import cache_folder
 from foreword.settings.rpc import server_options, tls_files
 from foreword.telemetry.metrics import new_registry, serve_metrics
 from orchestrator.front.checks import FrontLimits
@@ -104,7 +104,7 @@ class OrchestratorProcess:
         await up.wait()
         model = around.targets.model
         assert model is not None
-        cache = self._settings.cache or Path.home() / ".cache" / "foreword"
+        cache = cache_folder(self._settings.cache)
         text = await asyncio.to_thread(load_text, self._settings.model, model, cache)
         intake = Intake(
             text,

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from foreword.errors import ForewordError, Mismatch
 from foreword.models.fast_tokenizer import FastTokenizer
-from foreword.models.local import local_folder
+from foreword.models.load_tokenizer import load_tokenizer
 from foreword.models.source import Folder, ModelSource, parse_source
-from foreword.models.synthetic_tokenizer import SyntheticTokenizer
-from foreword.models.tokenizer import GenerationDefaults
+from foreword.models.tokenizer import GenerationDefaults, Tokenizer
 from foreword.protocol.messages import ModelInfo
 from orchestrator.front.text import ModelText
 
@@ -20,9 +19,8 @@ def load_text(source: str, model: ModelInfo, cache: Path) -> ModelText:
     Raises Mismatch if it is another tokenizer than the target's, or if the target's source means nothing here; what
     else loading raises, in one line. Blocks, for minutes if the model has to be fetched.
     """
-    parsed = _parsed(source, model)
-    text = _text(parsed, cache)
-    if parsed.synthetic is None and text.digest != model.tokenizer_digest:
+    text = _text(_parsed(source, model), cache)
+    if text.digest != model.tokenizer_digest:
         raise Mismatch(
             f"tokenizer: got digest {text.digest[:12]} from {source or model.source!r}, wanted "
             f"{model.tokenizer_digest[:12] or 'none'}, that of the target's model {model.name!r} (flag --model)"
@@ -43,8 +41,8 @@ def _parsed(source: str, model: ModelInfo) -> ModelSource:
 
 
 def _text(source: ModelSource, cache: Path) -> ModelText:
-    if source.synthetic is not None:
-        return ModelText(SyntheticTokenizer(source.synthetic), GenerationDefaults())
-    folder = source.where.path if isinstance(source.where, Folder) else local_folder(source, cache)
-    tokenizer = FastTokenizer(folder)
-    return ModelText(tokenizer, tokenizer.defaults)
+    if isinstance(source.where, Folder):  # a folder needs no weights for this
+        tokenizer: Tokenizer = FastTokenizer(source.where.path)
+    else:
+        tokenizer = load_tokenizer(source, cache)
+    return ModelText(tokenizer, tokenizer.defaults if isinstance(tokenizer, FastTokenizer) else GenerationDefaults())

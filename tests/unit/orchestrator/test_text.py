@@ -60,5 +60,11 @@ def test_a_target_on_another_machine_needs_the_tokenizer_named(tmp_path: Path) -
 
 
 def test_the_targets_synthetic_source_serves_by_itself(tmp_path: Path) -> None:
-    loaded = load_text("", info("synthetic:vocab=16,seed=1"), tmp_path)
+    digest = SyntheticTokenizer(SyntheticModel(vocabulary=16)).digest
+    loaded = load_text("", info("synthetic:vocab=16,seed=1", digest), tmp_path)
     assert loaded.encode("w7") == (7,)
+
+
+def test_another_tokenizer_than_the_targets_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Mismatch, match="000000000000"):
+        load_text("", info("synthetic:vocab=16,seed=1"), tmp_path)
