@@ -116,10 +116,11 @@ def test_the_joint_law_of_the_text(rule: Rule, style: Style) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @every_case
 def test_the_joint_law_of_the_text_to_the_third_digit(rule: Rule, style: Style) -> None:
     tables = Tables(4, seed=5)
-    texts = [text for text, _ in texts_of(rule, style, tables, horizon=4, sessions=100_000)]
+    texts = [text for text, _ in texts_of(rule, style, tables, horizon=4, sessions=60_000)]
     assert p_value(texts, tables, 4) > GATE / len(CASES)
 
 
