@@ -11,7 +11,7 @@ from itertools import count
 
 import structlog
 
-from foreword.errors import ForewordError
+from foreword.errors import ForewordError, Full
 from foreword.protocol.messages import (
     Block,
     Lost,
@@ -31,6 +31,7 @@ from target_service.engine.messages import (
     Answers,
     Blocks,
     Commands,
+    Consumed,
     Events,
     FromEngine,
     LinkEnded,
@@ -48,6 +49,8 @@ AttachLink = Link[TargetEvent, Attributed[TargetCommand]]
 BlocksLink = Link[Receipt | VerdictNotice | BadBlock, Block | BadBlock]
 RETRY_AFTER_MS = 1_000
 """When to ask again while the engine is being restarted."""
+MOST_WAITING = 8_192
+"""Messages of one stream that may wait for the engine; credit keeps honest peers far below."""
 
 
 @dataclass(slots=True)
@@ -55,6 +58,15 @@ class _Stream:
     link: AttachLink
     sids: set[int] = field(default_factory=set)
     """Sessions that were asked for and not told to be over."""
+    waiting: int = 0
+    """Commands that the engine has not taken yet."""
+
+
+@dataclass(slots=True)
+class _Blocks:
+    link: BlocksLink
+    waiting: int = 0
+    """Blocks that the engine has not taken yet."""
 
 
 class Hub:
@@ -67,7 +79,7 @@ class Hub:
         self._to_engine: Callable[[Sequence[ToEngine]], None] | None = None
         self._numbers = count(1)
         self._streams: dict[int, _Stream] = {}
-        self._links: dict[int, BlocksLink] = {}
+        self._links: dict[int, _Blocks] = {}
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -87,8 +99,8 @@ class Hub:
         """End all streams in good order: what is queued goes out first."""
         for stream in self._streams.values():
             stream.link.close()
-        for link in self._links.values():
-            link.close()
+        for source in self._links.values():
+            source.link.close()
 
     def engine_up(self, send: Callable[[Sequence[ToEngine]], None]) -> None:
         """Take a warm engine into use."""
@@ -97,7 +109,10 @@ class Hub:
     def engine_down(self, reason: str) -> None:
         """Tell every session that it is lost; until the next engine is warm, Opens are refused."""
         self._to_engine = None
+        for source in self._links.values():
+            source.waiting = 0
         for stream in self._streams.values():
+            stream.waiting = 0
             for sid in sorted(stream.sids):
                 stream.link.send(Lost(sid, LossCode.RUNNER, reason))
             stream.sids.clear()
@@ -115,6 +130,8 @@ class Hub:
                     self._answer(number, answers)
                 case Events(number, events):
                     self._tell(number, events)
+                case Consumed(taken):
+                    self._consumed(taken)
                 case StepReport():
                     self._metrics.stepped(message)
                 case Status():
@@ -147,6 +164,7 @@ class Hub:
         batch += [Commands(number, at_us, tuple(commands))] if commands else []
         self.send(batch)
         self._note_idle()
+        self._hold_to_credit(stream, sum(len(m.commands) for m in batch if isinstance(m, Commands)))
 
     def stream_down(self, number: int) -> None:
         """Release everything that was opened on a stream."""
@@ -157,13 +175,14 @@ class Hub:
     def link_up(self, link: BlocksLink) -> int:
         """Give a number to a draft's stream."""
         number = next(self._numbers)
-        self._links[number] = link
+        self._links[number] = _Blocks(link)
         return number
 
     def blocks_came(self, number: int, entries: Sequence[Block | BadBlock]) -> None:
         """Pass the blocks of one frame on; what could not be read gets its receipt here."""
         at_us = time.monotonic_ns() // 1000
-        link = self._links[number]
+        source = self._links[number]
+        link = source.link
         blocks: list[Block] = []
         for entry in entries:
             if isinstance(entry, BadBlock):
@@ -175,23 +194,38 @@ class Hub:
                 blocks.append(entry)
         if blocks:
             self.send([Blocks(number, at_us, tuple(blocks))])
+            self._hold_to_credit(source, len(blocks))
 
     def link_down(self, number: int) -> None:
         """Forget a draft's stream."""
         del self._links[number]
         self.send([LinkEnded(number)])
 
+    def _hold_to_credit(self, source: _Stream | _Blocks, messages: int) -> None:
+        """Cut a peer off that sends faster than the engine takes."""
+        source.waiting += messages
+        if source.waiting > MOST_WAITING:
+            self._metrics.count("flood")
+            text = f"{source.waiting} messages wait for the engine, wanted at most {MOST_WAITING} from one peer"
+            source.link.abort(Full(text))
+
+    def _consumed(self, taken: Sequence[tuple[int, int]]) -> None:
+        for number, messages in taken:
+            source = self._streams.get(number) or self._links.get(number)
+            if source is not None:
+                source.waiting -= messages
+
     def _note_idle(self) -> None:
         if not self._idle.is_set() and not self.sessions:
             self._idle.set()
 
     def _answer(self, number: int, answers: Sequence[Receipt | VerdictNotice]) -> None:
-        link = self._links.get(number)
-        if link is None:
+        source = self._links.get(number)
+        if source is None:
             return  # it ended while the answers were on their way; its blocks will be offered again
         for answer in answers:
             try:
-                link.send(answer)
+                source.link.send(answer)
             except ForewordError as error:  # a ticket so old that this stream has forgotten its handle
                 self._metrics.count("unsendable_answer")
                 _log.warning("answer not sent", reason=error.message)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import uuid
 from collections.abc import Coroutine
 
 from foreword._version import __version__
 from foreword.engine.process import EngineOptions
 from foreword.errors import Unavailable
-from foreword.protocol.messages import ServerInfo
+from foreword.protocol.info import ServerInfo
 from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
 from foreword.rpc.server import RpcServer, serve
 from foreword.settings.environment import cache_folder, engine_environment
@@ -75,6 +76,7 @@ class TargetProcess:
             on_warm=self._warm,
         )
         await self._host.start()
+        gc.freeze()  # what is loaded by now stays: collections need not look at it again
         self._spawn(self._host.keep())
 
     async def _drain(self) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import structlog
+
 from foreword.errors import ForewordError, Unavailable
-from foreword.protocol.messages import Block, ServerInfo, TargetCommand
+from foreword.protocol.info import ServerInfo
+from foreword.protocol.messages import Block, TargetCommand
 from foreword.rpc.link import Link, LinkOptions
 from foreword.rpc.roles import Role
 from foreword.rpc.services import Context, Service, link_stream, unary
@@ -17,6 +20,8 @@ from foreword.wire.info import encode_target_info
 from foreword.wire.limits import Limits
 from foreword.wire.methods import TARGET_SERVICE
 from target_service.hub import AttachLink, BlocksLink, Hub
+
+_log = structlog.stdlib.get_logger(__name__)
 
 
 class TargetServicer:
@@ -70,6 +75,7 @@ class _Attach:
 
     def up(self, link: AttachLink) -> None:
         self._number = self._hub.stream_up(link)
+        _log.info("orchestrator attached", stream=self._number, peer=link.peer.instance if link.peer else "")
 
     def received(self, link: AttachLink, entries: Sequence[Attributed[TargetCommand]]) -> None:
         assert self._number is not None
@@ -78,6 +84,7 @@ class _Attach:
     def down(self, link: AttachLink, error: ForewordError | None) -> None:
         if self._number is not None:
             self._hub.stream_down(self._number)
+            _log.info("orchestrator gone", stream=self._number, reason=str(error or ""))
 
 
 class _PushBlocks:
@@ -89,6 +96,7 @@ class _PushBlocks:
 
     def up(self, link: BlocksLink) -> None:
         self._number = self._hub.link_up(link)
+        _log.info("draft linked", link=self._number, peer=link.peer.instance if link.peer else "")
 
     def received(self, link: BlocksLink, entries: Sequence[Block | BadBlock]) -> None:
         assert self._number is not None
@@ -97,6 +105,7 @@ class _PushBlocks:
     def down(self, link: BlocksLink, error: ForewordError | None) -> None:
         if self._number is not None:
             self._hub.link_down(self._number)
+            _log.info("draft gone", link=self._number, reason=str(error or ""))
 
 
 def _raise(error: ForewordError | None) -> None:

@@ -6,7 +6,7 @@ from bisect import bisect_right, insort
 from collections import deque
 from statistics import median_low
 
-from foreword.protocol.messages import CostPoint
+from foreword.protocol.info import CostPoint
 
 _QUANTILE = 0.9
 """Of the replies that can still come, the share that has come when one counts as due."""

@@ -70,7 +70,10 @@ def prefilled(session: Session, cached_prefix: int = 0, *, prefill_us: int = 0) 
 
 
 def committed(session: Session, message: Commit) -> Outcome:
-    """A Commit came: commit its tokens and start its order."""
+    """A Commit came: commit its tokens and start its order.
+
+    A LocalOrder is a plain lease here: a lease may take up to so many candidates a step, and no drafter offers any.
+    """
     if message.round <= max(session.round, *(m.round for m in session.remembered), 0):
         return session, (Count("old_commit"),)
     if session.phase is Phase.PREFILL and not session.remembered:

@@ -101,8 +101,7 @@ def verified(session: Session, work: Work, stepped: Stepped, *, timing: RoundTim
         emit_logprobs=stepped.emit_logprobs,
         timing=timing,
     )
-    verdict = stepped.verdict
-    notice = VerdictNotice(block.ticket, session.round, block.digest, verdict.kept, verdict.emitted)
+    answer = Answer(notice(session, stepped.verdict))
     session = replace(
         session,
         phase=Phase.IDLE,
@@ -111,7 +110,13 @@ def verified(session: Session, work: Work, stepped: Stepped, *, timing: RoundTim
         assumed=work.candidates,
         cached=work.cached + len(work.rows),
     )
-    return session, (Answer(notice), Tell(result))
+    return session, (answer, Tell(result))
+
+
+def notice(session: Session, verdict: Verdict) -> VerdictNotice:
+    """Return what the draft is told of the verdict on the session's block; it may go out before anything else."""
+    assert session.block is not None
+    return VerdictNotice(session.block.ticket, session.round, session.block.digest, verdict.kept, verdict.emitted)
 
 
 def stepped_plain(

@@ -47,9 +47,11 @@ class Intake:
         """Apply one message."""
         match message:
             case Commands(stream, at_us, commands):
+                self._outbox.consumed(stream, len(commands))
                 for command in commands:
                     self.command(stream, command, at_us=at_us, now_us=now_us)
             case Blocks(link, at_us, blocks):
+                self._outbox.consumed(link, len(blocks))
                 for block in blocks:
                     self._block(link, block, at_us=at_us)
             case Unreadable(stream, sid, reason):

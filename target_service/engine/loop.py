@@ -155,9 +155,9 @@ class Engine:
         self._hear_of_running()
         findings = self._stepper.judge(plan, logits)
         times = StepSpan(started_us, forwarded_us, self._now(), rows)
-        verified = self._stepper.apply_verdicts(findings, times)
+        verified = self._stepper.tell_drafts(findings)
         self._send(self._outbox.take_answers())
-        self._stepper.apply_rest(findings, times)
+        self._stepper.apply(findings, times)
         self._stepper.settle(plan, times.done_us)
         self._times.add(rows, context, step_us=times.compute_us)
         self._recent.append(times.compute_us)
@@ -176,6 +176,7 @@ class Engine:
             record = self._sessions.get(message.stream, command.sid)
             running = record is not None and record.session.phase is Phase.RUN
             if running and isinstance(command, Recall | TargetClose):
+                self._outbox.consumed(message.stream, 1)
                 self._intake.command(message.stream, command, at_us=message.at_us, now_us=message.at_us)
             else:
                 others.append(command)

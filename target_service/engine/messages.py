@@ -9,16 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from foreword.protocol.messages import (
-    Block,
-    CostPoint,
-    LoadReport,
-    ModelInfo,
-    Receipt,
-    TargetCommand,
-    TargetEvent,
-    VerdictNotice,
-)
+from foreword.protocol.info import CostPoint, ModelInfo
+from foreword.protocol.messages import Block, LoadReport, Receipt, TargetCommand, TargetEvent, VerdictNotice
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,4 +115,14 @@ class Status:
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
-FromEngine = Described | Events | Answers | StepReport | Status
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """How many commands and blocks of each stream or link the engine has taken since the last one.
+
+    Peers that send faster than that are cut off before what they sent fills memory.
+    """
+
+    taken: tuple[tuple[int, int], ...]
+
+
+FromEngine = Events | Answers | StepReport | Status | Consumed

@@ -14,7 +14,7 @@ from foreword.models.identity import synthetic_model_info
 from foreword.models.load_tokenizer import load_tokenizer
 from foreword.models.source import ModelSource, parse_source
 from foreword.models.synthetic import SyntheticModel
-from foreword.protocol.messages import ModelInfo
+from foreword.protocol.info import ModelInfo
 from foreword.runner.port import Runner
 from foreword.testing.synthetic import Side, SyntheticRunner
 from target_service.engine.memory import available_bytes, tokens_that_fit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from foreword.protocol.messages import Receipt, TargetEvent, VerdictNotice
-from target_service.engine.messages import Answers, Events, FromEngine
+from target_service.engine.messages import Answers, Consumed, Events, FromEngine
 
 
 class Outbox:
@@ -15,6 +15,7 @@ class Outbox:
         self._events: defaultdict[int, list[TargetEvent]] = defaultdict(list)
         self._answers: defaultdict[int, list[Receipt | VerdictNotice]] = defaultdict(list)
         self._counts: Counter[str] = Counter()
+        self._taken: Counter[int] = Counter()
 
     def tell(self, stream: int, event: TargetEvent) -> None:
         """Queue an event for an orchestrator."""
@@ -28,6 +29,10 @@ class Outbox:
         """Count something."""
         self._counts[name] += times
 
+    def consumed(self, number: int, messages: int) -> None:
+        """Note that messages of a stream or link were taken."""
+        self._taken[number] += messages
+
     def take_answers(self) -> list[FromEngine]:
         """Return and forget what is queued for drafts: their next block waits for it."""
         answers: list[FromEngine] = [Answers(link, tuple(queued)) for link, queued in self._answers.items()]
@@ -35,9 +40,12 @@ class Outbox:
         return answers
 
     def take_events(self) -> list[FromEngine]:
-        """Return and forget what is queued for orchestrators."""
+        """Return and forget what is queued for orchestrators, and what was taken from peers."""
         events: list[FromEngine] = [Events(stream, tuple(queued)) for stream, queued in self._events.items()]
         self._events.clear()
+        if self._taken:
+            events.append(Consumed(tuple(self._taken.items())))
+            self._taken.clear()
         return events
 
     def take_counts(self) -> dict[str, int]:

@@ -91,6 +91,12 @@ class Sessions:
         self._index_tickets(record, ())
         return record
 
+    def answer(self, message: Receipt | VerdictNotice) -> None:
+        """Queue an answer for the draft that holds the ticket, if its link is there."""
+        link = self._links.of(message.ticket)
+        if link is not None:
+            self._outbox.answer(link, message)
+
     def apply(self, record: Record, outcome: Outcome, *, at_us: int) -> None:
         """Put a transition's session in place and do what it asks for."""
         before, (record.session, actions) = record.session, outcome
@@ -102,7 +108,7 @@ class Sessions:
                     if isinstance(event, Result) and event.final:
                         record.result_us = at_us
                 case Answer(message):
-                    self._answer(message)
+                    self.answer(message)
                 case HoldStep(_, wait_us):
                     record.hold_us = record.commit_us + wait_us
                 case Count(name):
@@ -135,11 +141,6 @@ class Sessions:
     def of_stream(self, stream: int) -> list[Record]:
         """Return the sessions that were opened on a stream."""
         return [record for record in self._records.values() if record.stream == stream]
-
-    def _answer(self, message: Receipt | VerdictNotice) -> None:
-        link = self._links.of(message.ticket)
-        if link is not None:
-            self._outbox.answer(link, message)
 
     def _note_block(self, record: Record, block: Block | None, *, at_us: int) -> None:
         record.lag_us = None

@@ -11,8 +11,8 @@ from foreword.protocol.words import LossCode
 from foreword.runner.port import Logits, Runner
 from foreword.values import replace
 from target_service.core.session import lost
-from target_service.core.state import Phase
-from target_service.core.step import Stepped, Work, failed, stepped_plain, verified
+from target_service.core.state import Answer, Phase
+from target_service.core.step import Stepped, Work, failed, notice, stepped_plain, verified
 from target_service.engine.intake import Intake
 from target_service.engine.judge import judge
 from target_service.engine.planner import Piece, Plan
@@ -88,29 +88,29 @@ class Stepper:
         found = judge([(record.session, work, rows) for record, work, rows in live])
         return [Finding(record, work, one) for (record, work, _), one in zip(live, found, strict=True)]
 
-    def apply_verdicts(self, findings: Sequence[Finding], times: StepSpan) -> int:
-        """Apply the verified blocks; return how many there were."""
+    def tell_drafts(self, findings: Sequence[Finding]) -> int:
+        """Queue the verdicts on blocks, before anything else is done with them; return how many there are."""
         count = 0
         for finding in findings:
-            record, found = finding.record, finding.found
-            if isinstance(found, Stepped) and record.session.block is not None:
-                record.emitted.add(found.verdict.kept + 1)
-                outcome = verified(record.session, finding.work, found, timing=_timing(record, times))
-                self._sessions.apply(record, outcome, at_us=times.done_us)
+            session = finding.record.session
+            if isinstance(finding.found, Stepped) and session.block is not None:
+                self._sessions.answer(notice(session, finding.found.verdict))
                 count += 1
         return count
 
-    def apply_rest(self, findings: Sequence[Finding], times: StepSpan) -> None:
-        """Apply what is left: plain tokens, and losses."""
+    def apply(self, findings: Sequence[Finding], times: StepSpan) -> None:
+        """Apply what the step means for every session."""
         for finding in findings:
             record, found = finding.record, finding.found
-            if record.session.phase is not Phase.RUN:
-                continue  # a verdict, applied already
-            if isinstance(found, Stepped):
+            if isinstance(found, ForewordError):
+                outcome = failed(record.session, LossCode.RUNNER, found.message)
+            elif record.session.block is None:
                 timing = _timing(record, times)
                 outcome = stepped_plain(record.session, finding.work, found.verdict.emitted, found, timing=timing)
             else:
-                outcome = failed(record.session, LossCode.RUNNER, found.message)
+                record.emitted.add(found.verdict.kept + 1)
+                session, actions = verified(record.session, finding.work, found, timing=_timing(record, times))
+                outcome = session, tuple(a for a in actions if not isinstance(a, Answer))  # the draft knows already
             self._sessions.apply(record, outcome, at_us=times.done_us)
 
     def settle(self, plan: Plan, now_us: int) -> None:

@@ -21,7 +21,7 @@ from foreword.protocol.messages import (
 )
 from foreword.protocol.words import Drafter, LossCode, ReceiptCode, ResultKind
 from target_service.core.policy import Lockstep
-from target_service.engine.messages import Answers, Events, FromEngine, LinkEnded, StepReport, StreamEnded
+from target_service.engine.messages import Answers, Consumed, Events, FromEngine, LinkEnded, StepReport, StreamEnded
 from tests.unit.target_service.kit import INSTANCE, SAMPLED, Bench, Peer, open_session, reference, ticket
 
 
@@ -200,6 +200,17 @@ def test_a_rollback_that_does_nothing_is_noticed() -> None:
     follow(bench, peer, guess=(63, 62, 61))
     bench.run(400)
     assert peer.output[:12] != own
+
+
+def test_what_was_taken_is_said_so_that_floods_are_noticed() -> None:
+    bench, peer = Bench(), Peer()
+    bench.command(open_session(first=peer.plain(50)))
+    bench.block(*[peer.block((1,))] * 3, ms=45)
+    bench.command(peer.recall(), ms=50)
+    bench.run(200)
+    consumed = [m for _, batch in bench.channel.batches for m in batch if isinstance(m, Consumed)]
+    totals = {number: sum(n for m in consumed for key, n in m.taken if key == number) for number in (1, 9)}
+    assert totals == {1: 2, 9: 3}
 
 
 def test_blocks_under_tickets_that_nobody_has_are_told_so() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from foreword.errors import InvalidField, ProtocolFault
+from foreword.errors import ForewordError, Full, InvalidField, ProtocolFault
 from foreword.protocol.messages import LoadReport, Lost, Receipt, Refused, VerdictNotice
 from foreword.protocol.words import LossCode, ReceiptCode, RefusalCode
 from foreword.rpc.roles import Role
@@ -17,6 +17,7 @@ from target_service.engine.messages import (
     Answers,
     Blocks,
     Commands,
+    Consumed,
     Events,
     LinkEnded,
     Status,
@@ -44,6 +45,9 @@ class FakeLink:
 
     def close(self) -> None:
         self.closed = True
+
+    def abort(self, error: ForewordError) -> None:
+        self.sent.append(error)
 
 
 class Exchange:
@@ -140,6 +144,23 @@ def test_reports_reach_everybody_and_the_metrics() -> None:
     assert exchange.value("foreword_target_step_seconds_sum") == pytest.approx(0.02)
     assert exchange.value("foreword_target_prompt_tokens_total") == 4
     assert exchange.value("foreword_target_step_parts_total", kind="verified") == 1
+
+
+def test_a_peer_that_floods_is_cut_off_and_one_that_waits_its_turn_is_not() -> None:
+    exchange, peer = Exchange(), Peer()
+    block, recall = peer.block((1,), ahead=1), peer.recall()
+    for _ in range(4):
+        exchange.hub.blocks_came(exchange.link_number, [block] * 4096)
+        exchange.commands(*[(1, recall)] * 4096)
+        exchange.hub.take([Consumed(((exchange.link_number, 4096), (exchange.stream_number, 4096)))])
+    assert not exchange.link.sent
+    assert not exchange.stream.sent
+    for _ in range(3):
+        exchange.hub.blocks_came(exchange.link_number, [block] * 4096)
+    (cut,) = exchange.link.sent
+    assert isinstance(cut, Full)
+    assert "12288 messages wait" in cut.message
+    assert not exchange.stream.sent
 
 
 async def test_waiting_for_the_last_session_ends_with_it_or_with_the_time() -> None:
