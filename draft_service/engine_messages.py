@@ -9,15 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from draft_service.drafters.port import Abilities
-from foreword.protocol.messages import (
-    Block,
-    CostPoint,
-    DraftCommand,
-    DraftEvent,
-    Receipt,
-    TargetAddress,
-    VerdictNotice,
-)
+from foreword.protocol.info import CostPoint
+from foreword.protocol.messages import Block, DraftCommand, DraftEvent, Receipt, TargetAddress, VerdictNotice
 
 # gRPC process → engine
 
@@ -56,10 +49,11 @@ class StreamEnded:
 
 @dataclass(frozen=True, slots=True)
 class LinkUp:
-    """A link to a target works; blocks that went nowhere meanwhile are offered again."""
+    """A link to a target works since `up_ns` of the monotonic clock; blocks from before are offered again."""
 
     address: str
     instance: str
+    up_ns: int
 
 
 @dataclass(frozen=True, slots=True)

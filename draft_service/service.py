@@ -29,7 +29,8 @@ from draft_service.target_links import TargetLinks
 from foreword._version import __version__
 from foreword.engine.process import EngineOptions
 from foreword.errors import ForewordError, InvalidField, Unavailable
-from foreword.protocol.messages import DraftEvent, DraftInfo, LoadReport, ServerInfo
+from foreword.protocol.info import DraftInfo, ServerInfo
+from foreword.protocol.messages import DraftEvent, LoadReport
 from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
 from foreword.rpc.server import RpcServer, serve
 from foreword.rpc.tls import is_loopback, open_channel

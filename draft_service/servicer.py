@@ -10,7 +10,8 @@ import structlog
 
 from draft_service.engine_messages import BadCommand, Commands, Events, StreamEnded, ToEngine
 from foreword.errors import ForewordError
-from foreword.protocol.messages import DraftCommand, DraftEvent, DraftInfo
+from foreword.protocol.info import DraftInfo
+from foreword.protocol.messages import DraftCommand, DraftEvent
 from foreword.rpc.link import Link, LinkOptions
 from foreword.rpc.roles import Role
 from foreword.rpc.services import Context, Service, link_stream, unary

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
         TokenPrompt,
         Usage,
     )
-    from foreword.protocol.messages import LogProbabilities, ModelInfo, ServerInfo, Trace
+    from foreword.protocol.info import ModelInfo, ServerInfo
+    from foreword.protocol.messages import LogProbabilities, Trace
     from foreword.protocol.words import Drafter, FinishReason, Rule, TokenSource
 
 __all__ = [

@@ -11,7 +11,8 @@ import grpc.aio
 import structlog
 
 from foreword.errors import ForewordError, Mismatch
-from foreword.protocol.messages import DraftCommand, DraftEvent, ServerInfo, TargetCommand, TargetEvent
+from foreword.protocol.info import ServerInfo
+from foreword.protocol.messages import DraftCommand, DraftEvent, TargetCommand, TargetEvent
 from foreword.rpc.calls import call_unary
 from foreword.rpc.dialler import Backoff, Dialler
 from foreword.rpc.link import Link, LinkOptions

@@ -9,7 +9,7 @@ from foreword.models.fast_tokenizer import FastTokenizer
 from foreword.models.load_tokenizer import load_tokenizer
 from foreword.models.source import Folder, ModelSource, parse_source
 from foreword.models.tokenizer import GenerationDefaults, Tokenizer
-from foreword.protocol.messages import ModelInfo
+from foreword.protocol.info import ModelInfo
 from orchestrator.front.text import ModelText
 
 

@@ -15,7 +15,7 @@ from draft_service.core.state import Session
 from draft_service.core.writing import Drawn
 from draft_service.drafters.pen import Pen
 from foreword.errors import ForewordError
-from foreword.protocol.messages import ModelInfo
+from foreword.protocol.info import ModelInfo
 from foreword.protocol.words import Drafter as Kind
 
 

@@ -11,7 +11,8 @@ from draft_service.core.state import Bounds, Session
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.port import Drafter, ReadJob
 from foreword.laws.parameters import LawParameters
-from foreword.protocol.messages import Advance, CostPoint, DraftKeys, DraftOpen, TargetAddress
+from foreword.protocol.info import CostPoint
+from foreword.protocol.messages import Advance, DraftKeys, DraftOpen, TargetAddress
 from foreword.protocol.words import Rule
 from foreword.values import replace
 

@@ -8,7 +8,7 @@ from enum import Enum
 
 from foreword._version import __version__
 from foreword.protocol.generation import Choice, DeploymentInfo, PeerInfo
-from foreword.protocol.messages import ModelInfo
+from foreword.protocol.info import ModelInfo
 from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
 
 

@@ -14,7 +14,7 @@ from foreword.cli.output import TextWriter, completion_json, legend, stderr, std
 from foreword.client import DEFAULT_ADDRESS, AsyncClient, AsyncStream
 from foreword.errors import InvalidField
 from foreword.protocol.generation import Chat, Delta, Message, Prompt
-from foreword.protocol.messages import ModelInfo
+from foreword.protocol.info import ModelInfo
 
 _CHAT_NAMES = re.compile(r"instruct|chat|\bembedded\b|[-_]it\b", re.IGNORECASE)
 

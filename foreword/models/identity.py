@@ -12,7 +12,7 @@ from foreword.models.dtype import Dtype
 from foreword.models.source import ModelSource
 from foreword.models.synthetic import SyntheticModel
 from foreword.models.tokenizer import Tokenizer
-from foreword.protocol.messages import ModelInfo
+from foreword.protocol.info import ModelInfo
 
 
 def weights_digest(folder: Path, cache: Path) -> str:

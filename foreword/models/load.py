@@ -17,7 +17,7 @@ from foreword.models.local import local_folder
 from foreword.models.progress import Progress, silent
 from foreword.models.quiet import quiet
 from foreword.models.source import ModelSource
-from foreword.protocol.messages import ModelInfo
+from foreword.protocol.info import ModelInfo
 
 
 @dataclass(frozen=True, slots=True)

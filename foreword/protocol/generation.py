@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from foreword.laws.parameters import LawParameters
-from foreword.protocol.messages import LogProbabilities, ModelInfo, ServerInfo, Tokens, Trace
+from foreword.protocol.info import ModelInfo, ServerInfo
+from foreword.protocol.messages import LogProbabilities, Tokens, Trace
 from foreword.protocol.words import Drafter, FinishReason, Rule, TokenSource
 
 

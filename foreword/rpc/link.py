@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from foreword.errors import DeadlineExceeded, ForewordError, Full, Mismatch, ProtocolFault, Unavailable
-from foreword.protocol.messages import Hello
+from foreword.protocol.info import Hello
 from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
 from foreword.rpc.outbox import Outbox
 from foreword.rpc.roundtrip import RoundTrip

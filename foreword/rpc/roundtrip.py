@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import deque
 
-from foreword.protocol.messages import Liveness
+from foreword.protocol.info import Liveness
 
 WINDOW = 16
 """Newest samples that count."""

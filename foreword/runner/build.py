@@ -12,7 +12,7 @@ from foreword.models.source import ModelSource
 from foreword.models.synthetic import SyntheticModel
 from foreword.models.synthetic_tokenizer import SyntheticTokenizer
 from foreword.models.tokenizer import Tokenizer
-from foreword.protocol.messages import ModelInfo
+from foreword.protocol.info import ModelInfo
 from foreword.runner.port import Runner
 from foreword.testing.synthetic import Side, SyntheticRunner
 

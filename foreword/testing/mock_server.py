@@ -27,7 +27,7 @@ from foreword._version import __version__
 from foreword.client.status import DETAILS_KEY, encode_details
 from foreword.errors import ForewordError
 from foreword.protocol.generation import DeploymentInfo, GenerateRequest, PeerInfo
-from foreword.protocol.messages import ModelInfo, ServerInfo
+from foreword.protocol.info import ModelInfo, ServerInfo
 from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN, Drafter
 from foreword.testing.mock_reply import Pause, Reply, replies_to
 from foreword.wire.generation import decode_abort, decode_request, encode_abort_response

@@ -8,7 +8,8 @@ from enum import IntEnum
 from typing import TypeVar
 
 from foreword.errors import ForewordError, InvalidField
-from foreword.protocol.messages import Hello, LinkState, Liveness, LoadReport, Lost, Refused, Trace
+from foreword.protocol.info import Hello, Liveness
+from foreword.protocol.messages import LinkState, LoadReport, Lost, Refused, Trace
 from foreword.protocol.words import Drafter, LossCode, RefusalCode, Rule
 from foreword.v1 import common_pb2
 from foreword.wire.limits import Limits

@@ -16,13 +16,12 @@ from typing import Any, Generic, Protocol, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from foreword.errors import ForewordError, InvalidField, ProtocolFault
+from foreword.protocol.info import Hello, Liveness
 from foreword.protocol.messages import (
     Block,
     DraftCommand,
     DraftEvent,
     DraftOpen,
-    Hello,
-    Liveness,
     Receipt,
     TargetCommand,
     TargetEvent,

@@ -7,7 +7,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from foreword.errors import InvalidField, ProtocolFault
-from foreword.protocol.messages import CostPoint, DraftInfo, ModelInfo, ServerInfo
+from foreword.protocol.info import CostPoint, DraftInfo, ModelInfo, ServerInfo
 from foreword.v1 import common_pb2, draft_pb2, target_pb2
 from foreword.wire.common import DRAFTERS, read_count, read_enum, read_text
 from foreword.wire.limits import Limits

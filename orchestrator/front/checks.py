@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from foreword.errors import InvalidField, NotFound
 from foreword.laws.parameters import LawParameters
 from foreword.protocol.generation import GenerateRequest
-from foreword.protocol.messages import ModelInfo, Tokens
+from foreword.protocol.info import ModelInfo
+from foreword.protocol.messages import Tokens
 from foreword.protocol.words import Rule
 from orchestrator.pools.drafts import DraftPool, Wish
 

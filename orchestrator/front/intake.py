@@ -11,7 +11,8 @@ from foreword.addresses.keys import Purpose, derive_key
 from foreword.errors import InvalidField
 from foreword.laws.parameters import LawParameters
 from foreword.protocol.generation import Chat, GenerateRequest, TokenPrompt
-from foreword.protocol.messages import DraftKeys, ModelInfo, TargetKeys, Tokens, Trace
+from foreword.protocol.info import ModelInfo
+from foreword.protocol.messages import DraftKeys, TargetKeys, Tokens, Trace
 from foreword.protocol.sequence import Sequence
 from foreword.protocol.words import FinishReason, Rule
 from orchestrator.core.state import Ended, Request, Session

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from foreword.protocol.messages import DraftCommand, DraftEvent, ModelInfo, ServerInfo
+from foreword.protocol.info import ModelInfo, ServerInfo
+from foreword.protocol.messages import DraftCommand, DraftEvent
 from foreword.protocol.words import Drafter
 from orchestrator.measure.window import Window
 from orchestrator.pools.identity import draft_misfit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foreword.protocol.messages import ModelInfo, ServerInfo
+from foreword.protocol.info import ModelInfo, ServerInfo
 
 
 def target_misfit(model: ModelInfo, info: ServerInfo) -> str:

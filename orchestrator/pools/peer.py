@@ -9,7 +9,8 @@ import structlog
 
 from foreword.errors import ForewordError, ProtocolFault
 from foreword.protocol.generation import PeerInfo
-from foreword.protocol.messages import LinkState, LoadReport, ServerInfo
+from foreword.protocol.info import ServerInfo
+from foreword.protocol.messages import LinkState, LoadReport
 from orchestrator.pools.tickets import Tickets
 
 Command = TypeVar("Command")

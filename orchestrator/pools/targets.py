@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from foreword.protocol.messages import ModelInfo, ServerInfo, TargetCommand, TargetEvent
+from foreword.protocol.info import ModelInfo, ServerInfo
+from foreword.protocol.messages import TargetCommand, TargetEvent
 from orchestrator.pools.identity import target_misfit
 from orchestrator.pools.peer import Line, Peer
 from orchestrator.pools.waiting import Waiting

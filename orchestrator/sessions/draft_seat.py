@@ -6,7 +6,8 @@ from typing import Protocol
 
 from foreword.clock import Clock, Timer
 from foreword.errors import ForewordError
-from foreword.protocol.messages import DraftEvent, DraftOpened, Follow, Lost, ModelInfo, Refused
+from foreword.protocol.info import ModelInfo
+from foreword.protocol.messages import DraftEvent, DraftOpened, Follow, Lost, Refused
 from orchestrator.pools.avoidance import Avoidance
 from orchestrator.pools.drafts import DraftPeer, DraftPool, Wish
 from orchestrator.sessions.deadline import Deadline

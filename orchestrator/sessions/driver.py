@@ -9,6 +9,7 @@ import structlog
 
 from foreword.clock import Clock
 from foreword.errors import ForewordError, ProtocolFault
+from foreword.protocol.info import ModelInfo
 from foreword.protocol.messages import (
     BlockOrder,
     Commit,
@@ -16,7 +17,6 @@ from foreword.protocol.messages import (
     DraftOpened,
     Follow,
     LinkState,
-    ModelInfo,
     Result,
     TargetAddress,
     TargetCommand,

@@ -22,7 +22,7 @@ from foreword.cli.generate import speaks_chat
 from foreword.client import AsyncClient
 from foreword.errors import EngineFailure, NotFound
 from foreword.protocol.generation import Chat, GenerateRequest, Message
-from foreword.protocol.messages import ModelInfo
+from foreword.protocol.info import ModelInfo
 from foreword.protocol.words import Drafter, Rule
 from foreword.stack.config import StackConfig
 from foreword.testing.mock_server import MockServer, Reply, mock_info

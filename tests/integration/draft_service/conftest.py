@@ -17,10 +17,10 @@ from draft_service.settings import DrafterChoice, DraftSettings
 from foreword.errors import ForewordError
 from foreword.laws.parameters import LawParameters
 from foreword.protocol.digest import EMPTY, extend
+from foreword.protocol.info import DraftInfo
 from foreword.protocol.messages import (
     Advance,
     Block,
-    DraftInfo,
     DraftKeys,
     DraftOpen,
     Receipt,

@@ -13,7 +13,7 @@ import grpc.aio
 import pytest
 
 from foreword.errors import ForewordError
-from foreword.protocol.messages import ServerInfo
+from foreword.protocol.info import ServerInfo
 from foreword.rpc.link import Link
 from foreword.rpc.tls import open_channel
 from foreword.rpc.transport import dial_on

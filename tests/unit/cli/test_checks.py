@@ -8,7 +8,7 @@ import pytest
 
 from foreword.cli.checks import Health, deployment_checks, draft_check, plain_check
 from foreword.protocol.generation import Choice, DeploymentInfo, Finish, Timings, Usage
-from foreword.protocol.messages import ModelInfo
+from foreword.protocol.info import ModelInfo
 from foreword.protocol.words import Drafter, FinishReason
 from foreword.testing.mock_server import mock_info
 

@@ -26,7 +26,8 @@ from foreword.protocol.generation import (
     TokenPrompt,
     Usage,
 )
-from foreword.protocol.messages import LogProbabilities, ModelInfo, ServerInfo, Trace
+from foreword.protocol.info import ModelInfo, ServerInfo
+from foreword.protocol.messages import LogProbabilities, Trace
 from foreword.protocol.words import Drafter, FinishReason, Rule, TokenSource
 from foreword.v1 import generation_pb2
 from foreword.wire.generation import (

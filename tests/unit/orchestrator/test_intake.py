@@ -12,7 +12,7 @@ from foreword.addresses.keys import Purpose, derive_key
 from foreword.errors import InvalidField, NotFound
 from foreword.laws.parameters import Grammar, LawParameters
 from foreword.protocol.generation import Chat, GenerateRequest, Message, Speculation, TokenPrompt
-from foreword.protocol.messages import ServerInfo
+from foreword.protocol.info import ServerInfo
 from foreword.protocol.words import Drafter, FinishReason, Rule
 from foreword.protocol.words import Rule as R
 from orchestrator.front.checks import FrontLimits

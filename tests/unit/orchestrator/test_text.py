@@ -12,7 +12,7 @@ from foreword.models.synthetic import SyntheticModel
 from foreword.models.synthetic_tokenizer import SyntheticTokenizer
 from foreword.models.tokenizer import GenerationDefaults
 from foreword.protocol.generation import Chat, Message
-from foreword.protocol.messages import ModelInfo
+from foreword.protocol.info import ModelInfo
 from orchestrator.front.text import ModelText, law_of
 from orchestrator.tokenizers import load_text
 

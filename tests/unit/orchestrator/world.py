@@ -6,6 +6,7 @@ The text is a function of the tokens before it, so that every test knows what ha
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -17,9 +18,10 @@ from foreword.errors import ForewordError
 from foreword.laws.parameters import LawParameters
 from foreword.protocol import messages as m
 from foreword.protocol.digest import EMPTY, extend
+from foreword.protocol.info import ModelInfo, ServerInfo
 from foreword.protocol.sequence import Sequence
 from foreword.protocol.words import Drafter, LossCode, RefusalCode, Rule
-from foreword.testing.virtual_clock import VirtualClock
+from foreword.testing.virtual_clock import Ties, VirtualClock
 from orchestrator.core.state import Ended, Request, Session
 from orchestrator.policy import FixedPolicy, WaitLimits
 from orchestrator.pools.drafts import DraftPool, Trust, Wish
@@ -36,7 +38,7 @@ from target_service.core import state as target_state
 
 VOCABULARY = 50
 STOP_ID = 49
-MODEL = m.ModelInfo("m", "synthetic", "", "digest", VOCABULARY, 512, "float32")
+MODEL = ModelInfo("m", "synthetic", "", "digest", VOCABULARY, 512, "float32")
 
 
 def next_token(tokens: tuple[int, ...]) -> int:
@@ -75,8 +77,8 @@ class FakeServer:
     def instance(self) -> str:
         return f"{self.address}#{self.generation}"
 
-    def info(self) -> m.ServerInfo:
-        return m.ServerInfo(MODEL, self.instance, self.address, "0", 1, 1, drafter=self.drafter())
+    def info(self) -> ServerInfo:
+        return ServerInfo(MODEL, self.instance, self.address, "0", 1, 1, drafter=self.drafter())
 
     def drafter(self) -> Drafter | None:
         return None
@@ -85,6 +87,8 @@ class FakeServer:
         self.alive = True
         self.generation += 1
         self.sent = []
+        self._coming: deque[object] = deque()
+        self._going: deque[tuple[int | None, object]] = deque()
         self.reset()
 
     def kill(self, reason: str = "the stream ended") -> None:
@@ -94,14 +98,16 @@ class FakeServer:
 
     def send(self, message: object) -> bool:
         self.sent.append(message)
-        self.later(lambda: self.take(message))
+        self._coming.append(message)
+        self.later(lambda: self.take(self._coming.popleft()))
         return True
 
     def round_trip_us(self) -> int | None:
         return 2 * self.world.delay_us
 
     def tell(self, sid: int | None, event: object) -> None:
-        self.later(lambda: self.peer.received([(sid, event)], self.world.clock.now_us()))
+        self._going.append((sid, event))
+        self.later(lambda: self.peer.received([self._going.popleft()], self.world.clock.now_us()))
 
     def later(self, what: Callable[[], None], delay_us: int | None = None) -> None:
         generation = self.generation
@@ -335,8 +341,16 @@ class Recorder:
 class World:
     """Targets, drafts, and sessions between them; `clock` drives everything."""
 
-    def __init__(self, *, targets: int = 1, drafts: int = 1, limits: SessionLimits | None = None) -> None:
-        self.clock = VirtualClock()
+    def __init__(
+        self,
+        *,
+        targets: int = 1,
+        drafts: int = 1,
+        limits: SessionLimits | None = None,
+        ties: Ties = Ties.INSERTION,
+        seed: int = 0,
+    ) -> None:
+        self.clock = VirtualClock(ties=ties, seed=seed)
         self.delay_us = 200
         self.counts: dict[str, int] = {}
         self.late_decisions = 0

@@ -1,6 +1,6 @@
 """Round trips from echoes, on clocks that have nothing in common."""
 
-from foreword.protocol.messages import Liveness
+from foreword.protocol.info import Liveness
 from foreword.rpc.roundtrip import WINDOW, RoundTrip
 
 

@@ -5,14 +5,13 @@ import struct
 from hypothesis import strategies as st
 
 from foreword.laws.parameters import Grammar, LawParameters
+from foreword.protocol.info import CostPoint, DraftInfo, ModelInfo, ServerInfo
 from foreword.protocol.messages import (
     Advance,
     Block,
     BlockOrder,
     Commit,
-    CostPoint,
     DraftClose,
-    DraftInfo,
     DraftKeys,
     DraftOpen,
     DraftOpened,
@@ -22,7 +21,6 @@ from foreword.protocol.messages import (
     LocalOrder,
     LogProbabilities,
     Lost,
-    ModelInfo,
     OneHot,
     PlainOrder,
     Recall,
@@ -30,7 +28,6 @@ from foreword.protocol.messages import (
     Refused,
     Result,
     RoundTiming,
-    ServerInfo,
     SparseCounts,
     TargetAddress,
     TargetClose,

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foreword.errors import InvalidField
-from foreword.protocol.messages import Hello, Liveness
+from foreword.protocol.info import Hello, Liveness
 from foreword.wire import blocks, draft, events, prompts, target
 from foreword.wire.frames import (
     DraftAttachClient,
