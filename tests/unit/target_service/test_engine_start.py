@@ -1,0 +1,102 @@
+"""What happens before an engine serves: settings, model, memory, warm-up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from foreword.errors import InvalidField
+from foreword.models.dtype import Dtype
+from foreword.models.synthetic import SyntheticModel
+from foreword.settings.load import load as load_settings
+from foreword.testing.synthetic import Pace, Side, SyntheticRunner
+from target_service.core.policy import StepPolicyName
+from target_service.engine.memory import available_bytes, tokens_that_fit
+from target_service.engine.models import SYNTHETIC_TOKENS, ModelSettings, load
+from target_service.engine.warmup import warm_up
+from target_service.service import engine_settings
+from target_service.settings import TargetSettings
+from tests.unit.target_service.kit import VirtualTime
+
+
+def model_settings(tmp_path: Path, source: str, **changes: object) -> ModelSettings:
+    given = {"name": "", "dtype": Dtype.FLOAT32, "threads": 1, "max_tokens": None, "memory_share": 0.4, **changes}
+    return ModelSettings(source=source, cache=tmp_path, **given)  # type: ignore[arg-type]
+
+
+def test_a_synthetic_model_is_served_under_its_name_and_identity(tmp_path: Path) -> None:
+    loaded = load(model_settings(tmp_path, "synthetic:vocab=32,step_ms=0,context=100", name="small"))
+    assert (loaded.info.name, loaded.info.vocabulary_size) == ("small", 32)
+    assert (loaded.runner.longest_context, loaded.max_tokens) == (100, SYNTHETIC_TOKENS)
+    other = load(model_settings(tmp_path, "synthetic:vocab=32,step_ms=9", max_tokens=77))
+    assert other.max_tokens == 77
+    assert other.info.name == "synthetic"
+    assert other.info.tokenizer_digest == loaded.info.tokenizer_digest
+
+
+def test_a_model_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidField, match="synthetic vocab: got 2"):
+        load(model_settings(tmp_path, "synthetic:vocab=2"))
+
+
+@pytest.mark.parametrize("context", [4096, 20, 9])
+def test_the_warm_up_measures_what_fits_and_leaves_nothing(context: int) -> None:
+    time = VirtualTime()
+    pace = Pace(now=lambda: time.us / 1e6, sleep=time.sleep)
+    model = SyntheticModel(step_ms=20.0, slope_ms=1.0, knee=4, context=context)
+    runner = SyntheticRunner(model, side=Side.TARGET, pace=pace)
+    times = warm_up(runner, now=time.now)
+    measured = [(point.rows, point.step_us) for point in times.curve()]
+    assert measured[:3] == [(1, 20_000), (2, 20_000), (4, 20_000)]
+    if context >= 20:
+        assert measured[3:] == [(8, 24_000), (16, 32_000)]
+    assert runner.resident_tokens == 0
+
+
+def test_tokens_that_fit_leave_room_for_buffers_that_double() -> None:
+    assert tokens_that_fit(1_000_000, 0.5, token_bytes=100) == 2_500
+    with pytest.raises(InvalidField, match=r"memory_share: got 0\.1"):
+        tokens_that_fit(1_000, 0.1, token_bytes=100)
+
+
+def test_memory_is_what_machine_and_control_group_leave(tmp_path: Path) -> None:
+    meminfo, group = tmp_path / "meminfo", tmp_path / "group"
+    meminfo.write_text("MemTotal:  2000 kB\nMemAvailable:    1000 kB\n")
+    assert available_bytes(meminfo, group) == 1_024_000
+    group.mkdir()
+    (group / "memory.max").write_text("max\n")
+    (group / "memory.current").write_text("5\n")
+    assert available_bytes(meminfo, group) == 1_024_000
+    (group / "memory.max").write_text("600000\n")
+    (group / "memory.current").write_text("100000\n")
+    assert available_bytes(meminfo, group) == 500_000
+
+
+def test_settings_reach_the_engine(tmp_path: Path) -> None:
+    flags = {
+        ("model",): "synthetic:vocab=32",
+        ("step_policy",): "lockstep",
+        ("dtype",): "bfloat16",
+        ("gamma_max",): "5",
+        ("cache",): str(tmp_path),
+    }
+    settings = engine_settings(load_settings(TargetSettings, flags=flags), "me")
+    assert settings.instance == "me"
+    assert (settings.step_policy, settings.gamma_max) == (StepPolicyName.LOCKSTEP, 5)
+    assert (settings.model.source, settings.model.dtype, settings.model.cache) == (
+        "synthetic:vocab=32",
+        Dtype.BFLOAT16,
+        tmp_path,
+    )
+
+
+def test_the_process_that_talks_to_peers_imports_no_torch() -> None:
+    code = "import sys, target_service.commands; print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ), check=True
+    )
+    assert done.stdout.strip() == "[]"
