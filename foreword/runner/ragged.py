@@ -10,7 +10,7 @@ import torch
 from transformers import PreTrainedModel
 from transformers.modeling_utils import AttentionInterface
 
-from foreword.errors import EngineFailure, InvalidField
+from foreword.errors import EngineFailure, ForewordError, InvalidField
 from foreword.runner.checks import check_batch, check_truncation, taken_slot, unknown_slot
 from foreword.runner.kv_buffers import KeyValueBuffers
 from foreword.runner.packed_linear import pack_linears
@@ -112,6 +112,8 @@ class RaggedRunner:
         except Exception as error:
             for slot, length in zip(slots, lengths, strict=True):
                 slot.length = length
+            if isinstance(error, ForewordError):
+                raise
             raise EngineFailure(f"forward pass of {sum(len(r.tokens) for r in batch)} rows: {error}") from error
         return [piece[0] if len(piece) == 1 else np.concatenate(piece) for piece in pieces]
 
