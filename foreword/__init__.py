@@ -105,6 +105,7 @@ __all__ = [
 _HOMES = (
     "foreword.errors",
     "foreword.protocol.words",
+    "foreword.protocol.info",
     "foreword.protocol.messages",
     "foreword.protocol.generation",
     "foreword.laws.parameters",
