@@ -71,7 +71,7 @@ class _TargetLink:
         self.link = link
         for use in self.uses.values():
             self.report(use)
-        self._around.to_engine(LinkUp(self.address, link.peer.instance))
+        self._around.to_engine(LinkUp(self.address, link.peer.instance, time.monotonic_ns()))
 
     def received(self, link: PushLink, entries: Sequence[Answer]) -> None:
         """Pass receipts and verdicts on; the continuation of a block starts with its verdict."""

@@ -10,7 +10,7 @@ from draft_service.core.state import Bounds, Count, Free, Outcome, Phase, Push, 
 from draft_service.core.writing import finished, start, to_block
 from foreword.errors import ProtocolFault
 from foreword.protocol import digest as digests
-from foreword.protocol.messages import Advance, DraftOpen, DraftOpened, Lost, Receipt, VerdictNotice
+from foreword.protocol.messages import Advance, DraftOpen, DraftOpened, Lost, Receipt, Tokens, VerdictNotice
 from foreword.protocol.sequence import Sequence, merge, usable
 from foreword.protocol.words import LossCode, ReceiptCode
 from foreword.values import replace
@@ -47,6 +47,9 @@ def advanced(session: Session, message: Advance) -> Outcome:
     except ProtocolFault as fault:
         return lost(session, LossCode.PROTOCOL, fault.message)
     moved = message.target is not None and message.target != session.target
+    if not moved and (assumed := _still_assumed(session, message, sequence)) is not None:
+        session = replace(session, sequence=sequence, order=message, assumed=assumed)
+        return finished(session) if session.phase is Phase.DRAFT else (session, ())
     goes_on = _goes_on(session, message)
     following = session.order is not None and session.order.gamma == 0
     fresh = max(0, sequence.base - session.sequence.base)
@@ -66,6 +69,18 @@ def advanced(session: Session, message: Advance) -> Outcome:
     if session.phase is Phase.PREFILL:
         return session, ()
     return _obey(session)
+
+
+def _still_assumed(session: Session, message: Advance, sequence: Sequence) -> Tokens | None:
+    """Return the tokens that are still assumed after an order that a later verdict has overtaken; None if none has.
+
+    The verdict of round r may come before the Advance of round r: the block of round r + 1 goes on, and r is over.
+    """
+    writing = session.writing
+    if writing is None or message.gamma == 0 or writing.round <= message.round or writing.rule is not message.rule:
+        return None
+    held, length = session.sequence.tokens + session.assumed, len(sequence.tokens)
+    return held[length:] if held[:length] == sequence.tokens else None
 
 
 def _goes_on(session: Session, message: Advance) -> bool:
@@ -117,7 +132,7 @@ def verdict_came(session: Session, notice: VerdictNotice) -> Outcome:
 
 
 def receipt_came(session: Session, receipt: Receipt) -> Outcome:
-    """A receipt came: a ticket that the target does not know yet, or not any more, is offered again."""
+    """A receipt came: what the target could not take yet, for want of the ticket or of room, is offered again."""
     writing = session.writing
     if session.phase is not Phase.SENT or writing is None:
         return session, ()
@@ -125,8 +140,10 @@ def receipt_came(session: Session, receipt: Receipt) -> Outcome:
         return session, ()
     if receipt.code is ReceiptCode.UNKNOWN:
         return session, (PushLater(session.sid), Count("unknown_ticket"))
-    if receipt.code in (ReceiptCode.BAD, ReceiptCode.FULL):
-        return session, (Count(f"receipt_{receipt.code.name.lower()}"),)
+    if receipt.code is ReceiptCode.FULL:
+        return session, (PushLater(session.sid), Count("full_mailbox"))
+    if receipt.code is ReceiptCode.BAD:
+        return session, (Count("bad_block"),)
     return session, ()
 
 

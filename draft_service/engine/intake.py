@@ -41,8 +41,7 @@ class Intake:
                         self._keeper.apply(entry, transitions.closed(entry.session))
             case LinkUp():
                 for entry in self._keeper.table:
-                    target = entry.session.target
-                    if (target.address, target.instance) == (message.address, message.instance):
+                    if entry.went_before(message):
                         self._keeper.apply(entry, transitions.again(entry.session))
             case Drain():
                 self._draining = True

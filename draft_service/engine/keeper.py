@@ -86,6 +86,7 @@ class Keeper:
             case Push(block):
                 queue_us, compute_us = entry.durations(now_ns)
                 block = replace(block, draft_queue_us=queue_us, draft_compute_us=compute_us)
+                entry.pushed_ns = now_ns
                 self.outgoing.push(entry.session.target.address, block)
             case Tell(event):
                 self.outgoing.tell(entry.stream, event)

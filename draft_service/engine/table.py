@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from draft_service.core.reading import followable, unread
 from draft_service.core.state import Phase, Session
 from draft_service.drafters.pen import Pen
+from draft_service.engine_messages import LinkUp
 from foreword.protocol.messages import TargetAddress
 
 
@@ -30,6 +31,8 @@ class Entry:
     """When drafting of the current block began; None before."""
     took_us: tuple[int, int] | None = None
     """Draft queue and draft compute of the current block, once it went out."""
+    pushed_ns: int | None = None
+    """When the current block went out last."""
     due_ns: int | None = None
     """When the block of the newest order must go; None is when it is complete."""
     offered: int = 0
@@ -44,8 +47,14 @@ class Entry:
     def restart(self, cause_ns: int) -> None:
         """Begin the account of another block."""
         self.cause_ns = cause_ns
-        self.began_ns = self.took_us = None
+        self.began_ns = self.took_us = self.pushed_ns = None
         self.offered = 0
+
+    def went_before(self, link: LinkUp) -> bool:
+        """Whether the current block went out to this target instance before the link came up, hence to nobody."""
+        target, went_ns = self.session.target, self.pushed_ns
+        meant = (target.address, target.instance) == (link.address, link.instance)
+        return meant and went_ns is not None and went_ns < link.up_ns
 
     def is_due(self, until_ns: int) -> bool:
         """Whether the block in the making must go before `until_ns`; one that runs ahead of its order need not."""

@@ -32,7 +32,7 @@ Scene = tuple[RunningDraft, ScriptedTarget, ScriptedOrchestrator]
 
 
 async def test_blocks_go_to_the_target_and_verdicts_start_the_next(scene: Scene) -> None:
-    _, target, orchestrator = scene
+    draft, target, orchestrator = scene
     orchestrator.open(1, target.ticket(1))
     assert await orchestrator.next(DraftOpened) == DraftOpened(1, 512)
     orchestrator.order(1, 1)
@@ -46,6 +46,11 @@ async def test_blocks_go_to_the_target_and_verdicts_start_the_next(scene: Scene)
     orchestrator.order(1, 2, (*first.ids[:2], 9))
     target.verdict(second, 4, 8)
     assert (await target.next(Block)).round == 3
+    sample = draft.registry.get_sample_value
+    assert (sample("foreword_draft_blocks_total") or 0.0) >= 3
+    assert (sample("foreword_draft_tokens_total") or 0.0) >= 12
+    assert (sample("foreword_draft_queue_seconds_count") or 0.0) >= 3
+    assert (sample("foreword_draft_compute_seconds_sum") or 0.0) >= 12 * 0.0002
 
 
 async def test_laws_on_the_wire_are_laws(scene: Scene) -> None:
@@ -63,8 +68,9 @@ async def test_many_sessions_share_frames_and_none_is_lost(scene: Scene) -> None
     for sid in range(24):
         orchestrator.open(sid, target.ticket(sid))
         orchestrator.order(sid, 1)
-    blocks = [await target.next(Block) for _ in range(24)]
-    assert {block.ticket for block in blocks} == {target.ticket(sid).ticket for sid in range(24)}
+    missing = {target.ticket(sid).ticket for sid in range(24)}
+    while missing:  # one that crossed with the link's coming up comes twice
+        missing.discard((await target.next(Block)).ticket)
 
 
 async def test_a_draft_says_what_it_is(scene: Scene) -> None:

@@ -226,19 +226,33 @@ def test_a_continuation_has_no_deadline_until_its_order_comes() -> None:
 # Receipts and links
 
 
-def test_an_unknown_ticket_is_offered_again_with_growing_waits() -> None:
+@pytest.mark.parametrize("code", [ReceiptCode.UNKNOWN, ReceiptCode.FULL])
+def test_what_could_not_be_taken_yet_is_offered_again_with_growing_waits(code: ReceiptCode) -> None:
     bench = drafting(1)
     bench.order(1, 1)
     bench.settle()
     (block,) = bench.blocks()
     waits = []
     for _ in range(4):
-        bench.answer(Receipt(block.ticket, block.round, block.digest, ReceiptCode.UNKNOWN))
+        bench.answer(Receipt(block.ticket, block.round, block.digest, code))
         waits.append((bench.engine.next_ns() - bench.now_ns) // MS)
         bench.now_ns = bench.engine.next_ns()
         bench.engine.work()
         assert bench.blocks() == [block]
     assert waits == [2, 4, 8, 16]
+
+
+@pytest.mark.parametrize("code", sorted(set(ReceiptCode) - {ReceiptCode.UNKNOWN, ReceiptCode.FULL}))
+def test_other_receipts_leave_the_block_alone(code: ReceiptCode) -> None:
+    bench = drafting(1)
+    bench.order(1, 1)
+    bench.settle()
+    (block,) = bench.blocks()
+    bench.answer(Receipt(block.ticket, block.round, block.digest, code))
+    bench.now_ns += 500 * MS
+    bench.engine.work()
+    assert bench.blocks() == []
+    assert bench.counts() == ({"bad_block": 1} if code is ReceiptCode.BAD else {})
 
 
 def test_an_outdated_block_is_not_offered_again() -> None:
@@ -261,9 +275,11 @@ def test_blocks_are_sent_again_when_the_link_comes_back_to_the_same_instance() -
     bench.order(2, 1)
     bench.settle()
     first = bench.blocks()
-    bench.engine.take(LinkUp("t:1", "T2"))
+    bench.engine.take(LinkUp("t:1", "T1", bench.now_ns - 1))  # up before they went out
+    bench.now_ns += MS
+    bench.engine.take(LinkUp("t:1", "T2", bench.now_ns))
     assert bench.blocks() == []
-    bench.engine.take(LinkUp("t:1", "T1"))
+    bench.engine.take(LinkUp("t:1", "T1", bench.now_ns))
     assert bench.blocks() == first
 
 
