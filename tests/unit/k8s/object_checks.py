@@ -16,7 +16,10 @@ OLDEST = "1.30"
 """The first release of Kubernetes where a preStop hook may sleep without more ado."""
 RESOURCES = ("cpu", "memory", "ephemeral-storage")
 SUFFIXES = {"": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
-UID = int(re.search(r"^USER (\d+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)[1])
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+UID = int(re.search(r"^USER (\d+)", DOCKERFILE, re.MULTILINE)[1])
+IMAGE_CACHE = Path(re.search(r"XDG_CACHE_HOME=(\S+)", DOCKERFILE)[1])
+"""Where the image has services and libraries keep what they fetch, unless they are told otherwise."""
 
 
 def quantity(text: str | int) -> float:
@@ -120,8 +123,9 @@ def writable(objects: list[Manifest]) -> Iterator[str]:
     for workload in workloads(objects):
         volumes = {volume["name"]: volume for volume in workload.pod["volumes"]}
         mounts = {Path(m["mountPath"]): volumes.get(m["name"], {}) for m in workload.container["volumeMounts"]}
-        for path in (Path("/tmp"), settings_of(workload).cache):
-            if "emptyDir" not in mounts.get(path, {}) and "persistentVolumeClaim" not in mounts.get(path, {}):
+        for path in (Path("/tmp"), IMAGE_CACHE, settings_of(workload).cache or IMAGE_CACHE):
+            kinds = {kind for above in (path, *path.parents) for kind in mounts.get(above, {})}
+            if not kinds & {"emptyDir", "persistentVolumeClaim"}:
                 yield f"{workload.name}: cannot write to {path}"
         sizes = [v["emptyDir"].get("sizeLimit") for v in volumes.values() if "emptyDir" in v]
         most = quantity(_limits(workload).get("ephemeral-storage", 0))

@@ -1,6 +1,7 @@
 """The manifests of k8s/: what they promise, and planted faults that the checks must find."""
 
 import copy
+import re
 import shutil
 
 import pytest
@@ -8,7 +9,7 @@ import yaml
 
 from foreword._version import __version__
 from tests.unit.k8s import object_checks, settings_checks
-from tests.unit.k8s.rendering import K8S, KUBECTL, SERVICES, Workload, render, workloads
+from tests.unit.k8s.rendering import K8S, KUBECTL, ROOT, SERVICES, Workload, render, workloads
 
 needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason="no kubectl here to render the manifests with")
 BASES = sorted(path.name for path in (K8S / "base").iterdir())
@@ -105,6 +106,11 @@ def test_every_file_is_used(path):
     there = {found.name for found in path.parent.glob("*.yaml")} - {KUSTOMIZATION}
     assert {name for name in used if not name.startswith("..")} == there
     assert len(used) == len(set(used))
+
+
+def test_the_page_names_this_release():
+    page = (ROOT / "docs" / "deployment.md").read_text()
+    assert set(re.findall(r"foreword:(\d[\w.]*)", page)) == {__version__}
 
 
 def test_the_release_is_named_in_one_place():
@@ -265,7 +271,7 @@ FAULTS = {
         "0 threads, 2 cores",
     ),
     "a cache on the read-only root": (
-        lambda o: in_file(o, "cache: /var/cache/foreword", "cache: /opt/cache"),
+        lambda o: in_file(o, "threads: 1\n", "threads: 1\ncache: /opt/cache\n"),
         object_checks.writable,
         "cannot write to /opt/cache",
     ),
