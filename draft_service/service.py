@@ -89,8 +89,6 @@ class DraftProcess:
             await self._links.close()
             await self._host.stop()
 
-    # What the servicer and target links need around them.
-
     def admit(self) -> None:
         """Raise Unavailable while there is no engine."""
         if not self._host.running:
@@ -148,8 +146,6 @@ class DraftProcess:
         """Count something that went wrong or was ignored."""
         self._metrics.count(name)
 
-    # Life cycle.
-
     async def _started(self, address: str) -> None:
         self._address = advertised(self._settings, address)
         await self._host.start()
@@ -169,8 +165,6 @@ class DraftProcess:
 
     async def _engine_back(self) -> None:
         await self._server.set_ready(ready=True)
-
-    # Messages.
 
     def _from_engine(self, batch: list[FromEngine]) -> None:
         for message in batch:

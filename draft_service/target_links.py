@@ -14,7 +14,7 @@ import structlog
 from draft_service.engine_messages import Answers, Blocks, Bound, LinkUp, ToEngine
 from foreword.errors import ForewordError
 from foreword.protocol.messages import Block, DraftEvent, LinkState, Receipt, TargetAddress, VerdictNotice
-from foreword.rpc.dialler import Dialler
+from foreword.rpc.dialler import Backoff, Dialler
 from foreword.rpc.link import Link, LinkOptions
 from foreword.rpc.transport import Dial
 from foreword.wire.frames import PushBlocksClient
@@ -24,7 +24,9 @@ Answer = tuple[bytes | None, Receipt | VerdictNotice | ForewordError]
 PushLink = Link[Block, Answer]
 
 LINGER_S = 60.0
-"""How long a link that no session uses is kept."""
+"""How long a link that works is kept when no session uses it."""
+BACKOFF = Backoff(first_s=0.05, most_s=1.0)
+"""Sessions wait for these links, so that attempts are not far apart."""
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -140,6 +142,7 @@ class TargetLinks:
         self._linger_s = linger_s
         self._dialled: dict[str, _Dialled] = {}
         self._addresses: dict[bytes, str] = {}  # ticket → address
+        self._retiring: set[asyncio.Task[None]] = set()
 
     def bind(self, message: Bound) -> None:
         """Take note of a ticket in use, and dial its target unless it is dialled already."""
@@ -160,14 +163,16 @@ class TargetLinks:
         dialled.target.report(use)
 
     def release(self, ticket: bytes) -> None:
-        """Forget a ticket; a link that nobody uses is closed after a while."""
+        """Forget a ticket; a link that nobody uses is closed after a while, one that does not come up at once."""
         address = self._addresses.pop(ticket, None)
         dialled = self._dialled.get(address) if address is not None else None
         if dialled is None:
             return
         target = dialled.target
         target.uses.pop(ticket, None)
-        if not target.uses and target.linger is None:
+        if not target.uses and target.link is None:
+            self._retire(target.address)
+        elif not target.uses and target.linger is None:
             target.linger = asyncio.get_running_loop().call_later(self._linger_s, self._retire, target.address)
 
     def push(self, message: Blocks) -> Counter[str]:
@@ -190,15 +195,16 @@ class TargetLinks:
 
     async def close(self) -> None:
         """Close all links in good order."""
-        dialled, self._dialled = list(self._dialled.values()), {}
         self._addresses.clear()
-        for one in dialled:
-            self._stop(one)
-        if dialled:
-            await asyncio.wait([one.task for one in dialled], timeout=1.0)
-        for one in dialled:
-            one.task.cancel()
-        await asyncio.gather(*(one.task for one in dialled), return_exceptions=True)
+        for address, dialled in list(self._dialled.items()):
+            dialled.target.uses.clear()
+            self._retire(address)
+        tasks = set(self._retiring)
+        if tasks:
+            await asyncio.wait(tasks, timeout=1.0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _start(self, address: str) -> _Dialled:
         target = _TargetLink(address, self._around)
@@ -207,7 +213,7 @@ class TargetLinks:
             codec = PushBlocksClient(self._limits())
             return Link(codec, target, instance=self._instance, options=self._options)
 
-        dialler = Dialler(self._around.dial(address), new_link, peer=address)
+        dialler = Dialler(self._around.dial(address), new_link, peer=address, backoff=BACKOFF)
         dialled = _Dialled(target, dialler, asyncio.get_running_loop().create_task(dialler.run()))
         self._dialled[address] = dialled
         return dialled
@@ -217,6 +223,8 @@ class TargetLinks:
         if dialled is not None and not dialled.target.uses:
             del self._dialled[address]
             self._stop(dialled)
+            self._retiring.add(dialled.task)
+            dialled.task.add_done_callback(self._retiring.discard)
 
     def _stop(self, dialled: _Dialled) -> None:
         if dialled.target.linger is not None:

@@ -53,7 +53,7 @@ class Entry:
     def went_before(self, link: LinkUp) -> bool:
         """Whether the current block went out to this target instance before the link came up, hence to nobody."""
         target, went_ns = self.session.target, self.pushed_ns
-        meant = (target.address, target.instance) == (link.address, link.instance)
+        meant = target.address == link.address and target.instance in ("", link.instance)
         return meant and went_ns is not None and went_ns < link.up_ns
 
     def is_due(self, until_ns: int) -> bool:

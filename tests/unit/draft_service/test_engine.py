@@ -25,9 +25,6 @@ def drafting(*sids: int, policy: Policy | None = None) -> Bench:
     return bench
 
 
-# Opening and reading
-
-
 def test_a_prompt_is_read_in_chunks_all_but_its_last_token() -> None:
     bench = Bench(policy=Policy(chunk=4))
     bench.open(opening(1, tuple(range(11))))
@@ -76,9 +73,6 @@ def test_a_session_drafts_while_another_reads() -> None:
     bench.work()
     bench.work()
     assert bench.fake.steps == [([0], [0, 1, 2, 3]), ([0], [4, 5, 6, 7])]
-
-
-# Drafting
 
 
 def test_sessions_join_and_leave_a_batch_at_any_step() -> None:
@@ -190,9 +184,6 @@ def test_beyond_the_longest_context_blocks_are_empty_and_nothing_is_read() -> No
     assert [len(block.ids) for block in bench.blocks()] == [0]
 
 
-# Deadlines
-
-
 def test_send_by_sends_what_was_drawn() -> None:
     bench = drafting(1)
     bench.order(1, 1, gamma=8, send_by_us=3500)
@@ -221,9 +212,6 @@ def test_a_continuation_has_no_deadline_until_its_order_comes() -> None:
     bench.verdict(first, 2, 50)
     bench.work(2, step_ns=0)
     assert [len(block.ids) for block in bench.blocks()] == [2]
-
-
-# Receipts and links
 
 
 @pytest.mark.parametrize("code", [ReceiptCode.UNKNOWN, ReceiptCode.FULL])
@@ -298,9 +286,6 @@ def test_a_new_target_gets_the_block_under_its_ticket() -> None:
     assert bench.counts()["answer_for_nobody"] == 1
 
 
-# Following
-
-
 def test_leased_tokens_are_compared_when_idle() -> None:
     bench = drafting(1)
     bench.order(1, 1, gamma=0)
@@ -323,9 +308,6 @@ def test_following_waits_for_others_but_not_for_ever() -> None:
         assert bench.events() == []
     bench.work()
     assert [type(event) for event in bench.events()] == [Follow]
-
-
-# Losses
 
 
 def test_one_bad_session_costs_no_other_its_step() -> None:
@@ -405,9 +387,6 @@ def test_draining_moves_sessions_and_refuses_new_ones() -> None:
     assert lost.code is LossCode.DRAINING
     assert isinstance(refused, Refused)
     assert refused.code is RefusalCode.DRAINING
-
-
-# Room
 
 
 def test_sessions_beyond_the_room_are_refused_with_a_time_to_ask_again() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from draft_service.engine_messages import Answers, Blocks, Bound, LinkUp, ToEngine
 from draft_service.target_links import TargetLinks
-from foreword.errors import InvalidField
+from foreword.errors import InvalidField, Unavailable
 from foreword.protocol.messages import Block, DraftEvent, LinkState, Receipt, VerdictNotice
 from foreword.protocol.words import Drafter, ReceiptCode
 from foreword.rpc.link import Link, LinkOptions
@@ -36,6 +36,7 @@ class Around:
         self.engine: asyncio.Queue[ToEngine] = asyncio.Queue()
         self.told: list[tuple[int, DraftEvent]] = []
         self.counted: list[str] = []
+        self.refused = asyncio.Event()
 
     def dial(self, address: str) -> Dial:
         if address == "far:1":
@@ -44,6 +45,9 @@ class Around:
         @asynccontextmanager
         async def dial() -> AsyncIterator[Any]:
             self.dialled.append(address)
+            if address == "dead:1":
+                self.refused.set()
+                raise Unavailable("nobody there")
             ours, theirs = pipe()
             recorder = self.targets.setdefault(address, Recorder())
             link: Link[Any, Any] = Link(PushBlocksServer(Limits()), recorder, instance="T1", options=FAST)
@@ -177,5 +181,17 @@ async def test_a_link_that_nobody_uses_is_closed_after_a_while() -> None:
         ours.forget()
         await asyncio.wait_for(around.targets["t:1"].went_down.wait(), 5.0)
         ours.bind(Bound(1, target(3)))
-        await around.engine.get()
+        await around.is_up()
         assert around.dialled == ["t:1", "t:1"]
+
+
+async def test_a_link_that_does_not_come_up_is_dialled_only_while_it_is_used() -> None:
+    around = Around()
+    async with links(around) as ours:
+        ours.bind(Bound(1, target(1, address="dead:1")))
+        await asyncio.wait_for(around.refused.wait(), 5.0)
+        ours.release(ticket(1))
+        before = len(around.dialled)
+        await asyncio.sleep(0.3)
+        assert len(around.dialled) == before
+        assert around.told == [(1, LinkState(ticket(1), "T1", up=False))]
