@@ -48,6 +48,7 @@ class TargetProcess:
         servicer = TargetServicer(self._hub, instance=self._instance, info=self._info)
         self._server = RpcServer(server_options(settings), [servicer.service()])
         self._tasks: set[asyncio.Task[None]] = set()
+        self._keeper: asyncio.Task[None] | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until told to stop."""
@@ -77,10 +78,12 @@ class TargetProcess:
         )
         await self._host.start()
         gc.freeze()  # what is loaded by now stays: collections need not look at it again
-        self._spawn(self._host.keep())
+        self._keeper = self._spawn(self._host.keep())
 
     async def _drain(self) -> None:
         """Open nothing more; let sessions end for most of the grace time, tell the rest to move, end the streams."""
+        if self._keeper is not None:
+            self._keeper.cancel()
         self._hub.send([StopOpening()])
         try:
             await self._hub.wait_idle(_STAY * self._settings.grace_s)
@@ -92,10 +95,11 @@ class TargetProcess:
     def _warm(self, warm: bool) -> None:
         self._spawn(self._server.set_ready(ready=warm))
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _info(self) -> ServerInfo:
         described = self._host.described if self._host is not None else None

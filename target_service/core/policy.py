@@ -25,11 +25,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A session whose block is expected. `limit_us` is the end of its Commit's wait, None while it has no Commit."""
+    """A session whose block is expected."""
 
     part: Part
     due_us: int
     limit_us: int | None
+    """End of its Commit's wait; None while it has no Commit."""
+    reply_us: int | None = None
+    """From its last Result to when its block is due; None before its first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +79,12 @@ class Lockstep:
 class Worthwhile:
     """Waits while that saves more token-time than it costs.
 
-    With A ready and J the next sessions to arrive, all of them within Δ: a step that starts now makes J wait for τ(A)
-    instead of Δ, a step that starts then makes A wait for Δ and for what J's rows add to the step. So it waits iff
-    for some J: E_J·(τ(A) - Δ) > E_A·(Δ + τ(A + J) - τ(A)), where E counts expected tokens (DESIGN.md, "Step policy").
+    With A ready and J the next sessions to arrive, all of them within Δ < τ(A), a step that starts then makes A wait for
+    Δ and for what J's rows add to the step. A step that starts now makes J wait for τ(A) instead of Δ. That costs J all
+    of τ(A) where sessions in step have shorter rounds than two groups that take turns, ρ + τ(A + J) < τ(A) + τ(J) with
+    J's reply time ρ: either A is back while J's step runs, and so on round after round, or J waits for A then. So it
+    waits iff for some J: E_J·S > E_A·(Δ + τ(A + J) - τ(A)), where E counts expected tokens and S is τ(A) in that case,
+    else τ(A) - Δ (docs/decisions/0004-step-policy.md).
     """
 
     def decide(self, now_us: int, ready: Part, waiting: Sequence[Arrival], *, step_us: StepTime) -> Decision:
@@ -90,8 +96,11 @@ class Worthwhile:
             delay = max(0, arrival.due_us - now_us)
             if delay >= alone:
                 break
-            longer = step_us(ready.rows + joined.rows) - alone
-            if joined.tokens * (alone - delay) > ready.tokens * (delay + longer):
+            together = step_us(ready.rows + joined.rows)
+            saved = alone - delay
+            if arrival.reply_us is not None and arrival.reply_us + together < alone + step_us(joined.rows):
+                saved = alone
+            if joined.tokens * saved > ready.tokens * (delay + together - alone):
                 return WaitUntil(now_us + delay)
         return StartNow()
 

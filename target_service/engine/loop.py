@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 
-from foreword.protocol.messages import BlockOrder, LoadReport, Recall, TargetClose
+from foreword.protocol.messages import LoadReport, Recall, TargetClose
 from foreword.runner.port import Runner
 from target_service.core.estimates import StepTimes
-from target_service.core.policy import Arrival, Part, StartNow, StepPolicy
+from target_service.core.policy import StartNow, StepPolicy
 from target_service.core.state import Phase
-from target_service.core.step import buildable
 from target_service.engine.admission import Bars
 from target_service.engine.intake import Intake
 from target_service.engine.messages import Commands, FromEngine, Status, StepReport, ToEngine
 from target_service.engine.outbox import Outbox
+from target_service.engine.outlook import Outlook
 from target_service.engine.planner import Plan, Planner
 from target_service.engine.room import Room
-from target_service.engine.sessions import Record, Sessions
+from target_service.engine.sessions import Sessions
 from target_service.engine.stepper import Stepper, StepSpan
 from target_service.ports import Channel, Now
 
@@ -52,13 +52,13 @@ class Engine:
         self._channel = channel
         self._now = now
         self._policy = policy
-        self._prefill_chunk = options.prefill_chunk
         self._times = times or StepTimes()
         self._recent: deque[int] = deque(maxlen=33)
         self._room = Room(options.max_tokens)
         self._outbox = Outbox()
         self._sessions = Sessions(runner, self._room, self._outbox, instance=options.instance)
         self._intake = Intake(self._sessions, self._room, self._outbox, bars=bars)
+        self._outlook = Outlook(self._sessions)
         self._planner = Planner(runner, self._sessions, self._room, chunk=options.prefill_chunk)
         self._stepper = Stepper(runner, self._sessions, self._intake)
         self._postponed: list[ToEngine] = []
@@ -91,54 +91,14 @@ class Engine:
             self._report(now_us)
         self._flush()
         until_us = self._status_us if wait_us is None else min(wait_us, self._status_us)
-        ready = self._ready()
+        ready = self._outlook.ready(self._planner.prompts_wait())
         if not ready.rows:
             return until_us
-        decision = self._policy.decide(now_us, ready, self._arrivals(now_us), step_us=self._times.step_us)
+        decision = self._policy.decide(now_us, ready, self._outlook.arrivals(now_us), step_us=self._times.step_us)
         if not isinstance(decision, StartNow):
             return min(until_us, decision.at_us)
         self._step()
         return None
-
-    def _ready(self) -> Part:
-        rows, tokens = self._planner.prompts_wait(), 0.0
-        if rows:
-            tokens = 1.0
-        for record in self._sessions:
-            session = record.session
-            if buildable(session):
-                rows += 1 + (len(session.block.ids) if session.block else 0)
-                tokens += record.emitted.mean if session.block else 1.0
-        return Part(rows, tokens)
-
-    def _arrivals(self, now_us: int) -> list[Arrival]:
-        """Return the sessions whose block is expected: by the end of their wait, or as soon as they usually reply.
-
-        A session that has just been answered counts although its Commit is not here yet: a draft that worked ahead
-        comes with it, a moment after the step that this decision would start.
-        """
-        arrivals = []
-        for record in self._sessions:
-            session = record.session
-            if session.phase is Phase.WAIT and session.commit is not None:
-                due_us = self._due(record, now_us)
-                due_us = record.hold_us if due_us is None else min(due_us, record.hold_us)
-                rows = session.commit.order.gamma + 1 if isinstance(session.commit.order, BlockOrder) else 1
-                arrivals.append(Arrival(Part(rows, record.emitted.mean), due_us, record.hold_us))
-            elif session.phase is Phase.IDLE:
-                due_us = self._due(record, now_us)
-                if due_us is not None:
-                    arrivals.append(Arrival(Part(record.rows, record.emitted.mean), due_us, None))
-        return arrivals
-
-    def _due(self, record: Record, now_us: int) -> int | None:
-        """Return when the session's block is expected: by its own replies, before it has any by everybody's."""
-        if record.result_us is None:
-            return None
-        elapsed_us = now_us - record.result_us
-        replies = record.replies if record.replies.known else self._sessions.replies
-        reply_us = replies.due(elapsed_us)
-        return None if reply_us is None else record.result_us + reply_us
 
     def _step(self) -> None:
         started_us = self._now()

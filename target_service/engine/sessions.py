@@ -43,7 +43,7 @@ class Record:
     emitted: Emitted = field(default_factory=Emitted)
 
 
-def name(block: Block) -> BlockName:
+def name_of(block: Block) -> BlockName:
     """Return what tells a block from all others."""
     return block.ticket, block.round, block.digest
 
@@ -125,9 +125,9 @@ class Sessions:
     def block_came(self, record: Record, block: Block, *, link: int, at_us: int) -> None:
         """Note when and over which link a block came, before its transition."""
         if len(record.arrivals) > 2 * record.session.bounds.mailbox.blocks:
-            held = {name(b) for b in (*record.session.mailbox, record.session.block) if b is not None}
+            held = {name_of(b) for b in (*record.session.mailbox, record.session.block) if b is not None}
             record.arrivals = {n: us for n, us in record.arrivals.items() if n in held}
-        record.arrivals.setdefault(name(block), at_us)
+        record.arrivals.setdefault(name_of(block), at_us)
         if self._links.used(block.ticket, link):
             self._outbox.tell(record.stream, LinkState(block.ticket, self._instance, up=True))
 
@@ -146,7 +146,7 @@ class Sessions:
         record.lag_us = None
         if block is None:
             return
-        record.lag_us = record.arrivals[name(block)] - record.commit_us
+        record.lag_us = record.arrivals[name_of(block)] - record.commit_us
         if record.result_us is not None:
             record.replies.add(at_us - record.result_us)
             self.replies.add(at_us - record.result_us)

@@ -1,0 +1,60 @@
+"""What a step would carry if it started now, and who is expected: the step policy's view of the sessions."""
+
+from __future__ import annotations
+
+from foreword.protocol.messages import BlockOrder
+from target_service.core.policy import Arrival, Part
+from target_service.core.state import Phase
+from target_service.core.step import buildable
+from target_service.engine.sessions import Record, Sessions
+
+
+class Outlook:
+    """Looks at sessions; changes nothing."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def ready(self, prompt_rows: int) -> Part:
+        """Return what is ready; a piece of a prompt counts as one token, however long it is."""
+        rows, tokens = prompt_rows, 1.0 if prompt_rows else 0.0
+        for record in self._sessions:
+            session = record.session
+            if buildable(session):
+                rows += 1 + (len(session.block.ids) if session.block else 0)
+                tokens += record.emitted.mean if session.block else 1.0
+        return Part(rows, tokens)
+
+    def arrivals(self, now_us: int) -> list[Arrival]:
+        """Return the sessions whose block is expected: by the end of their wait, or as soon as they usually reply.
+
+        A session that has just been answered counts although its Commit is not here yet: a draft that worked ahead
+        comes with it, a moment after the step that this decision would start.
+        """
+        arrivals = []
+        for record in self._sessions:
+            session = record.session
+            if session.phase is Phase.WAIT and session.commit is not None:
+                due_us = self._due(record, now_us)
+                due_us = record.hold_us if due_us is None else min(due_us, record.hold_us)
+                rows = session.commit.order.gamma + 1 if isinstance(session.commit.order, BlockOrder) else 1
+                arrivals.append(_arrival(record, rows, due_us, limit_us=record.hold_us))
+            elif session.phase is Phase.IDLE:
+                due_us = self._due(record, now_us)
+                if due_us is not None:
+                    arrivals.append(_arrival(record, record.rows, due_us, limit_us=None))
+        return arrivals
+
+    def _due(self, record: Record, now_us: int) -> int | None:
+        """Return when the session's block is expected: by its own replies, before it has any by everybody's."""
+        if record.result_us is None:
+            return None
+        elapsed_us = now_us - record.result_us
+        replies = record.replies if record.replies.known else self._sessions.replies
+        reply_us = replies.due(elapsed_us)
+        return None if reply_us is None else record.result_us + reply_us
+
+
+def _arrival(record: Record, rows: int, due_us: int, *, limit_us: int | None) -> Arrival:
+    reply_us = None if record.result_us is None else due_us - record.result_us
+    return Arrival(Part(rows, record.emitted.mean), due_us, limit_us, reply_us)
