@@ -1,16 +1,24 @@
-"""Log-probabilities: those of the target law, the same for plain and verified tokens."""
+"""Evidence and log-probabilities: those of the target law, the same for plain and verified tokens."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from foreword.acceptance import gather
+from foreword.laws.counts import to_counts
+from foreword.laws.law import Law
 from foreword.laws.parameters import LawParameters
-from foreword.protocol.messages import Result
+from foreword.laws.pipeline import LawRows, target_laws
+from foreword.models.synthetic import SyntheticModel
+from foreword.protocol.messages import Block, Result
 from foreword.protocol.words import Rule
-from tests.unit.target_service.kit import GREEDY, SAMPLED, Bench, Peer, open_session, reference
+from foreword.runner.port import Rows
+from foreword.testing.synthetic import Side, SyntheticRunner
+from tests.unit.target_service.kit import GREEDY, KEYS, PROMPT, SAMPLED, Bench, Peer, open_session, reference
 
 LAWS = [GREEDY, SAMPLED, LawParameters(temperature=0.7, top_k=5, repetition_penalty=1.3)]
 
@@ -58,18 +66,65 @@ def test_nobody_pays_for_what_was_not_asked_for() -> None:
     assert chosen_only.emit_logprobs.top == ()
 
 
-@pytest.mark.parametrize("rule", [Rule.TOKEN, Rule.BLOCK])
-def test_rules_that_trust_the_draft_get_its_law_cut_with_the_block(rule: Rule) -> None:
-    from foreword.protocol.messages import SparseCounts
+def drawn_block(peer: Peer, seed: int, *, gamma: int = 3) -> Block:
+    """Return a block of ids drawn from counts over the whole vocabulary, for the round of the last Commit."""
+    rng = np.random.default_rng(seed)
+    laws, ids = [], []
+    for _ in range(gamma):
+        weights = rng.dirichlet(np.full(64, 0.3))
+        law = to_counts(Law(None, weights), bits=12, cap=32)
+        laws.append(law)
+        ids.append(int(rng.choice(law.ids, p=np.array(law.counts) / 4096)))
+    return peer.block(tuple(ids), law=tuple(laws))
 
-    law = SparseCounts(tuple(range(64)), (64,) * 64, 12)
+
+def own_laws(model: SyntheticModel, tokens: tuple[int, ...], ids: tuple[int, ...], law: LawParameters) -> list[Law]:
+    """Return the target laws behind `tokens` and after each candidate, with nothing cached."""
+    runner = SyntheticRunner(replace(model, step_ms=0.0), side=Side.TARGET)
+    runner.open(0)
+    logits = runner.forward([Rows(0, tokens + ids, len(ids) + 1)])[0]
+    output = tokens[len(PROMPT) :]
+    return target_laws([LawRows(law, logits, PROMPT, output, ids, first_position=len(output))])[0]
+
+
+@pytest.mark.parametrize("rule", list(Rule))
+@pytest.mark.parametrize("law", [SAMPLED, LAWS[2]], ids=["sampled", "penalised"])
+def test_evidence_is_what_the_rules_say_of_laws_computed_afresh(rule: Rule, law: LawParameters) -> None:
+    bench, peer = Bench(), Peer(rule=rule)
+    bench.command(open_session(law=law))
+    blocks: list[tuple[Block, tuple[int, ...]]] = []
+    results: list[Result] = []
+
+    def play(ms: float) -> None:
+        bench.command(peer.speculate(), ms=ms)
+        blocks.append((drawn_block(peer, len(blocks)), peer.sequence.tokens))
+        bench.block(blocks[-1][0], ms=ms)
+
+    for turn in range(8):
+        play(30.0 + 40 * turn)
+        bench.run(60.0 + 40 * turn)
+        results = bench.events(Result)
+        peer.take(results[-1])
+    assert len(results) == 8
+    assert len({len(r.emit) for r in results}) == 1
+    elsewhere = 0
+    for (block, tokens), result in zip(blocks, results, strict=True):
+        laws = own_laws(bench.model, tokens, block.ids, law)
+        wanted = gather(rule, laws, block.ids, block.law, keys=KEYS, round=result.round, base=result.base)
+        assert (result.acceptance, result.emit, result.ratios) == (wanted.acceptance, wanted.emit, wanted.ratios)
+        shifted = gather(rule, laws, block.ids, block.law, keys=KEYS, round=result.round, base=result.base + 1)
+        elsewhere += result.emit != shifted.emit
+    assert elsewhere, "numbers of another base would have been noticed"
+
+
+@pytest.mark.parametrize("rule", [Rule.TOKEN, Rule.BLOCK])
+def test_a_block_longer_than_its_order_is_cut_and_its_laws_with_it(rule: Rule) -> None:
     bench, peer = Bench(), Peer(rule=rule)
     bench.command(open_session(law=SAMPLED))
     bench.command(peer.speculate(gamma=2), ms=30)
-    bench.block(peer.block((1, 2, 3, 4), law=(law,) * 4), ms=31)
+    block = drawn_block(peer, 1, gamma=4)
+    bench.block(block, ms=31)
     bench.run(200)
     (result,) = bench.events(Result)
-    assert (result.ids, len(result.acceptance), len(result.emit)) == ((1, 2), 2, 3)
-    assert result.ratios is not None
-    assert np.isfinite(result.ratios).all()
+    assert (result.ids, len(result.acceptance), len(result.emit)) == (block.ids[:2], 2, 3)
     peer.take(result)
