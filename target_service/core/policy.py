@@ -79,12 +79,12 @@ class Lockstep:
 class Worthwhile:
     """Waits while that saves more token-time than it costs.
 
-    With A ready and J the next sessions to arrive, all of them within Δ < τ(A), a step that starts then makes A wait for
-    Δ and for what J's rows add to the step. A step that starts now makes J wait for τ(A) instead of Δ. That costs J all
-    of τ(A) where sessions in step have shorter rounds than two groups that take turns, ρ + τ(A + J) < τ(A) + τ(J) with
-    J's reply time ρ: either A is back while J's step runs, and so on round after round, or J waits for A then. So it
-    waits iff for some J: E_J·S > E_A·(Δ + τ(A + J) - τ(A)), where E counts expected tokens and S is τ(A) in that case,
-    else τ(A) - Δ (docs/decisions/0004-step-policy.md).
+    With A ready and J the next sessions to arrive, all of them within Δ < τ(A), a step that starts then makes A wait
+    for Δ and for what J's rows add to the step. A step that starts now makes J wait for τ(A) instead of Δ. That costs J
+    all of τ(A) where sessions in step have shorter rounds than two groups that take turns, ρ + τ(A + J) < τ(A) + τ(J)
+    with J's reply time ρ: either A is back while J's step runs, and so on round after round, or J waits for A then. So
+    it waits iff for some J: E_J·S > E_A·(Δ + τ(A + J) - τ(A)), where E counts expected tokens and S is τ(A) in that
+    case, else τ(A) - Δ (docs/decisions/0004-step-policy.md).
     """
 
     def decide(self, now_us: int, ready: Part, waiting: Sequence[Arrival], *, step_us: StepTime) -> Decision:
