@@ -42,6 +42,8 @@ from foreword.wire.generation_events import decode_event, encode_event
 from foreword.wire.generation_info import decode_info, encode_info
 from foreword.wire.limits import Limits
 
+FIXED = settings(deadline=None, derandomize=True)
+
 LIMITS = Limits(vocabulary=1000)
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -141,16 +143,19 @@ finishes = st.builds(
 events = st.builds(Started, texts, texts, counts, ids) | deltas() | finishes
 
 
+@FIXED
 @given(requests)
 def test_requests_survive_the_wire(request: GenerateRequest) -> None:
     assert decode_request(encode_request(request), LIMITS) == request
 
 
+@FIXED
 @given(events)
 def test_events_survive_the_wire(event: Event) -> None:
     assert decode_event(encode_event(event), LIMITS) == event
 
 
+@FIXED
 @given(st.binary(max_size=64))
 def test_noise_raises_only_errors_of_the_tree(data: bytes) -> None:
     decoders = (
@@ -167,7 +172,7 @@ def test_noise_raises_only_errors_of_the_tree(data: bytes) -> None:
             continue
 
 
-@settings(max_examples=200)
+@FIXED
 @given(requests, events, st.data())
 def test_mutated_messages_raise_only_errors_of_the_tree(
     request: GenerateRequest, event: Event, data: st.DataObject

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foreword.errors import InvalidField
 from foreword.testing import fault_pipe
 from foreword.testing.fault_pipe import End, Lane, Pipe, Shape
 from foreword.testing.virtual_clock import VirtualClock
+
+FIXED = settings(deadline=None, derandomize=True)
 
 
 class Recorder:
@@ -153,6 +155,7 @@ def test_stop_forgets_what_is_under_way() -> None:
     assert bench.end.got == []
 
 
+@FIXED
 @given(st.lists(st.tuples(st.integers(0, 20_000), st.binary(min_size=1, max_size=9)), max_size=30), st.integers(0, 9))
 def test_jitter_keeps_order_and_bounds(feeds: list[tuple[int, bytes]], seed: int) -> None:
     feeds.sort(key=lambda feed: feed[0])
@@ -171,6 +174,7 @@ def test_jitter_keeps_order_and_bounds(feeds: list[tuple[int, bytes]], seed: int
         assert sent + 3000 <= arrived <= latest
 
 
+@FIXED
 @given(st.binary(min_size=200, max_size=200), st.lists(st.integers(1, 60), min_size=1, max_size=10))
 def test_flips_do_not_depend_on_how_the_stream_is_cut(data: bytes, cuts: list[int]) -> None:
     whole, parts = Bench(Shape(corruption=0.1)), Bench(Shape(corruption=0.1))

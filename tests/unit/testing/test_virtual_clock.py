@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foreword.clock import Clock, MonotonicClock
 from foreword.testing.virtual_clock import Ties, VirtualClock
+
+FIXED = settings(deadline=None, derandomize=True)
 
 
 def test_ties_run_in_order_of_insertion() -> None:
@@ -93,6 +95,7 @@ def test_shuffled_ties_are_a_function_of_the_seed() -> None:
     assert _order(1, Ties.INSERTION) == list(range(8))
 
 
+@FIXED
 @given(st.lists(st.integers(0, 50), max_size=30), st.integers(0, 60))
 def test_events_run_in_order_of_time(delays: list[int], stop: int) -> None:
     clock, seen = VirtualClock(), list[int]()
