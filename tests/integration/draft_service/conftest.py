@@ -103,6 +103,13 @@ class ScriptedTarget(Ear):
     async def _push(self, transport: Transport, _: Context) -> None:
         await Link(PushBlocksServer(Limits()), self, instance=self.instance).run(transport)
 
+    async def block(self, round: int) -> Block:
+        """Return the block for a round; one that crossed with the link's coming up comes twice."""
+        while True:
+            block = await self.next(Block)
+            if block.round == round:
+                return block
+
     def verdict(self, block: Block, kept: int, emitted: int) -> None:
         self.send(
             Receipt(block.ticket, block.round, block.digest, ReceiptCode.TAKEN),

@@ -40,12 +40,12 @@ async def test_blocks_go_to_the_target_and_verdicts_start_the_next(scene: Scene)
     assert (first.round, first.base, first.digest, len(first.ids)) == (1, 0, orchestrator.digest(1), 4)
     assert first.law is None
     target.verdict(first, 2, 9)
-    second = await target.next(Block)  # no Advance has come
-    assert (second.round, second.base) == (2, 3)
+    second = await target.block(2)  # no Advance has come
+    assert second.base == 3
     assert second.digest == extend(orchestrator.digest(1), (*first.ids[:2], 9))
     orchestrator.order(1, 2, (*first.ids[:2], 9))
     target.verdict(second, 4, 8)
-    assert (await target.next(Block)).round == 3
+    await target.block(3)
     sample = draft.registry.get_sample_value
     assert (sample("foreword_draft_blocks_total") or 0.0) >= 3
     assert (sample("foreword_draft_tokens_total") or 0.0) >= 12
@@ -69,7 +69,7 @@ async def test_many_sessions_share_frames_and_none_is_lost(scene: Scene) -> None
         orchestrator.open(sid, target.ticket(sid))
         orchestrator.order(sid, 1)
     missing = {target.ticket(sid).ticket for sid in range(24)}
-    while missing:  # one that crossed with the link's coming up comes twice
+    while missing:
         missing.discard((await target.next(Block)).ticket)
 
 
@@ -122,7 +122,7 @@ async def test_lookup_needs_no_model(start: Start) -> None:
             assert block.ids == (4, 5, 70_000, 1)
             assert block.law == OneHot()
             target.verdict(block, 0, 9)
-            assert (await target.next(Block)).ids == ()
+            assert (await target.block(2)).ids == ()
 
 
 async def test_a_broken_link_is_told_and_dialled_again_and_the_block_comes_again(scene: Scene) -> None:
