@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 
 from foreword.protocol.generation import Finish
 from foreword.protocol.words import ResultKind
+from orchestrator.measure.progress import Totals
 from orchestrator.measure.rounds import RoundParts
 from orchestrator.measure.tallies import Tally
 from orchestrator.sessions.output import Decided
@@ -25,6 +26,7 @@ class RoundMetrics(Collector):
     def __init__(self) -> None:
         self._kinds = dict.fromkeys(ResultKind, 0)
         self._late = 0
+        self._verifications = 0
         self._gamma = Tally(_GAMMAS)
         self._offered: list[int] = []
         self._kept: list[int] = []
@@ -35,6 +37,7 @@ class RoundMetrics(Collector):
         result, kept = decided.emit.result, decided.emit.verdict.kept
         self._kinds[result.kind] += 1
         self._late += decided.late
+        self._verifications += bool(result.ids)
         self._gamma.add(decided.gamma)
         while len(self._offered) < len(result.ids):
             self._offered.append(0)
@@ -45,6 +48,11 @@ class RoundMetrics(Collector):
         for tally, value in zip(self._parts, decided.parts, strict=True):
             if value is not None:
                 tally.add(value)
+
+    def totals(self) -> Totals:
+        """Return counts since the start."""
+        results = sum(self._kinds.values())
+        return Totals(results, self._verifications, sum(self._offered), sum(self._kept), self._late)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of a scrape."""
@@ -79,6 +87,7 @@ class OrchestratorMetrics:
         rounds = RoundMetrics()
         registry.register(rounds)
         self.decided = rounds.decided
+        self.totals = rounds.totals
         self._events = Counter(
             "foreword_orchestrator_events",
             "Messages that were ignored, late or wrong, and what became of drafts, by kind.",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import secrets
 import uuid
 from contextlib import ExitStack
 from typing import Any
 
+import structlog
 from prometheus_client import CollectorRegistry
 
 from foreword.clock import MonotonicClock
@@ -22,6 +24,7 @@ from orchestrator.front.event_queue import QueueLimits
 from orchestrator.front.front import Front, FrontSettings
 from orchestrator.front.intake import Intake
 from orchestrator.links import Reach, draft_dialler, target_dialler
+from orchestrator.measure.progress import Progress
 from orchestrator.metrics import OrchestratorMetrics
 from orchestrator.policy import FixedPolicy, WaitLimits
 from orchestrator.pools.drafts import DraftPeer, DraftPool
@@ -33,6 +36,8 @@ from orchestrator.sessions.driver import Surroundings
 from orchestrator.sessions.limits import SECOND_US, SessionLimits
 from orchestrator.settings import OrchestratorSettings
 from orchestrator.tokenizers import load_text
+
+_log = structlog.stdlib.get_logger(__name__)
 
 FAREWELL_S = 1.0
 """Time in which links end in good order at shutdown."""
@@ -63,9 +68,12 @@ class OrchestratorProcess:
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set."""
+        report = asyncio.create_task(self._report()) if self._settings.report_s else None
         try:
             await serve(self._server, stop=stop, started=self._started, drain=self._drain)
         finally:
+            if report is not None:
+                report.cancel()
             await self._close_links()
 
     def _surroundings(self) -> Surroundings:
@@ -116,6 +124,17 @@ class OrchestratorProcess:
         self._front.open_up(intake)
 
         self._open = True
+        gc.collect()
+        gc.freeze()  # what is here now stays: full collections need not walk it in the middle of a round
+
+    async def _report(self) -> None:
+        """Log what was decoded, now and then."""
+        progress = Progress(self._around.clock.now_us())
+        while True:
+            await asyncio.sleep(self._settings.report_s)
+            line = progress.look(self._metrics.totals(), self._around.clock.now_us())
+            if line is not None:
+                _log.info("decoded", **line)
 
     def _targets_changed(self) -> None:
         """Be ready while a target is up, so that balancers send requests to an orchestrator that has one."""

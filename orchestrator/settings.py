@@ -55,6 +55,10 @@ class OrchestratorSettings(ServerSettings):
         1_000.0, "Longest such time, also the one before block lags are known.", unit="ms", least=0, most=60_000
     )
 
+    report_s: float = setting(
+        10.0, "Time between lines in the log that tell what was decoded; 0 writes none.", unit="s", least=0, most=86_400
+    )
+
     def model_post_init(self, _: object) -> None:
         if not self.targets:
             raise InvalidField("targets", "", "at least one address of a target (flag --targets)")

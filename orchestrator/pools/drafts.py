@@ -10,7 +10,7 @@ from foreword.protocol.messages import DraftCommand, DraftEvent
 from foreword.protocol.words import Drafter
 from orchestrator.measure.window import Window
 from orchestrator.pools.identity import draft_misfit
-from orchestrator.pools.peer import Line, Peer
+from orchestrator.pools.peer import Line, Peer, preference
 from orchestrator.pools.waiting import Waiting
 
 LAG_WINDOW = 64
@@ -72,7 +72,7 @@ class DraftPool:
             for peer in self.peers
             if peer.up and peer.address not in avoid and self._fulfils(peer, wish) and not self.misfit(peer, model)
         ]
-        return min(able, key=lambda peer: (peer.busy, peer.round_trip_us or 0), default=None)
+        return min(able, key=preference, default=None)
 
     def misfit(self, peer: DraftPeer, model: ModelInfo | None) -> str:
         """Return why a draft cannot write for the model, or an empty text."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
 
 from foreword.errors import ForewordError, ProtocolFault
 from foreword.protocol.generation import PeerInfo
 from foreword.protocol.info import ServerInfo
-from foreword.protocol.messages import LinkState, LoadReport
+from foreword.protocol.messages import LinkState, LoadReport, Lost, Refused
+from foreword.protocol.words import LossCode, RefusalCode
 from orchestrator.pools.tickets import Tickets
 
 Command = TypeVar("Command")
@@ -53,6 +54,8 @@ class Peer(Generic[Command, Event]):
         """What it said of itself when it was last reached."""
         self.instance = ""
         self.last_error = "not reached yet"
+        self.draining = False
+        """Whether it said, on this link, that it is shutting down."""
         self.load = LoadReport(sessions=0)
         self.longest_step_us = 0
         self._tickets = tickets
@@ -79,6 +82,7 @@ class Peer(Generic[Command, Event]):
     def came_up(self, line: Line[Command], info: ServerInfo, instance: str) -> None:
         """Take note of a new link to it."""
         self._line, self.info, self.instance, self.last_error = line, info, instance, ""
+        self.draining = False
         self.load = LoadReport(sessions=info.sessions)
 
     def went_down(self, reason: str) -> None:
@@ -119,6 +123,8 @@ class Peer(Generic[Command, Event]):
                 self._bring(member, event, arrived_us)
 
     def _bring(self, member: Member[Event], event: Event, arrived_us: int) -> None:
+        if isinstance(event, Refused | Lost):
+            self.draining |= event.code in (RefusalCode.DRAINING, LossCode.DRAINING)
         try:
             member.event(event, arrived_us)
         except Exception as error:  # a defect costs this session, and not the link that all share
@@ -144,5 +150,10 @@ class Peer(Generic[Command, Event]):
             info=self.info,
             round_trip_us=self.round_trip_us,
             trusted=trusted,
-            last_error=fault or self.last_error,
+            last_error=fault or ("shutting down" if self.draining else self.last_error),
         )
+
+
+def preference(peer: Peer[Any, Any]) -> tuple[bool, int, int]:
+    """Return what is compared to choose a peer, the smallest first: those that stay, the least busy, the nearest."""
+    return peer.draining, peer.busy, peer.round_trip_us or 0

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from foreword.protocol.info import ModelInfo, ServerInfo
 from foreword.protocol.messages import TargetCommand, TargetEvent
 from orchestrator.pools.identity import target_misfit
-from orchestrator.pools.peer import Line, Peer
+from orchestrator.pools.peer import Line, Peer, preference
 from orchestrator.pools.waiting import Waiting
 
 TargetPeer = Peer[TargetCommand, TargetEvent]
@@ -63,4 +63,4 @@ class TargetPool:
     def choose(self, avoid: frozenset[str]) -> TargetPeer | None:
         """Return the least busy target that is up, the nearest of those; None if there is none."""
         able = [peer for peer in self.peers if peer.up and peer.address not in avoid]
-        return min(able, key=lambda peer: (peer.busy, peer.round_trip_us or 0), default=None)
+        return min(able, key=preference, default=None)

@@ -149,8 +149,9 @@ class TargetSeat:
     def _wait(self, now_us: int) -> None:
         """No target can be asked now: wait for one to come up or to be asked again, and fail when time is up."""
         self._unpace()
-        again_us = self._avoidance.next_us(peer.address for peer in self._pool.peers if peer.up)
-        if again_us == math.inf and any(peer.up for peer in self._pool.peers):
+        up = [peer.address for peer in self._pool.peers if peer.up]
+        again_us = self._avoidance.next_us(up)
+        if again_us == math.inf and up:
             self._user.fail(self._error)  # all that are up have refused it for good
             return
         self._pool.waiting.add(self, self._enter)

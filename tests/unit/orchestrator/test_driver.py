@@ -140,10 +140,7 @@ def test_engine_failure_is_told_as_such() -> None:
     world = World(limits=SessionLimits(target_us=500_000))
     _, recorder = world.drive()
     world.clock.run_for(60_000)
-    world.fake_targets[0].refuse = refusal(RefusalCode.DRAINING)
     world.fake_targets[0].lose(LossCode.RUNNER)
-    world.clock.run_for(1_000)
-    world.fake_targets[0].refuse = None
     world.clock.run()
     check(recorder)
 
@@ -177,6 +174,22 @@ def test_full_target_is_left_for_another_at_once() -> None:
     _, recorder = world.drive()
     world.clock.run_for(1_100_000)
     check(recorder)
+
+
+def test_a_target_that_shuts_down_is_not_asked_again() -> None:
+    world = World(targets=2)
+    _, recorder = world.drive()
+    world.clock.run_for(150_000)
+    leaving = next(t for t in world.fake_targets if t.sessions)
+    leaving.refuse = refusal(RefusalCode.DRAINING)
+    leaving.lose(LossCode.DRAINING)
+    world.clock.run_for(1_000)
+    later = [world.drive()[1] for _ in range(4)]
+    world.clock.run()
+    for each in (recorder, *later):
+        check(each)
+    assert sum(isinstance(c, TargetOpen) for c in leaving.sent) == 1
+    assert leaving.peer.describe(trusted=True).last_error == "shutting down"
 
 
 def test_refusal_for_good_fails_at_once() -> None:

@@ -12,6 +12,7 @@ from foreword.acceptance import Verdict
 from foreword.protocol.messages import Result, RoundTiming
 from foreword.protocol.words import ResultKind
 from orchestrator.core.state import Emit
+from orchestrator.measure.progress import Progress, Totals
 from orchestrator.measure.rounds import PartsOfRequest, RoundClock, RoundParts
 from orchestrator.measure.window import Window
 from orchestrator.metrics import OrchestratorMetrics
@@ -92,6 +93,7 @@ def test_scrape_shows_rounds_positions_and_parts() -> None:
     plain = Result(1, 2, 2, True, ResultKind.PLAIN, (7,))
     metrics.decided(Decided(Emit((7,), Verdict(0, 7), plain), gamma=2, late=True, parts=parts))
     metrics.event("late_block")
+    assert metrics.totals() == Totals(results=4, verifications=3, offered=6, kept=3, late=1)
     text = generate_latest(registry).decode()
     for line in (
         'foreword_rounds_total{kind="evidence"} 3.0',
@@ -107,6 +109,23 @@ def test_scrape_shows_rounds_positions_and_parts() -> None:
         'foreword_orchestrator_events_total{event="late_block"} 1.0',
     ):
         assert line in text, line
+
+
+def test_progress_tells_rates_since_the_last_look() -> None:
+    progress = Progress(0)
+    assert progress.look(Totals(), 1_000_000) is None
+    line = progress.look(Totals(results=20, verifications=10, offered=40, kept=30, late=1), 3_000_000)
+    assert line == {
+        "tokens_per_s": 25.0,
+        "drafted_per_s": 20.0,
+        "accepted_per_s": 15.0,
+        "late_blocks": 1,
+        "acceptance_length": 4.0,
+        "acceptance_rate": 0.75,
+    }
+    assert progress.look(Totals(results=20, verifications=10, offered=40, kept=30, late=1), 4_000_000) is None
+    plain = progress.look(Totals(results=25, verifications=10, offered=40, kept=30, late=1), 5_000_000)
+    assert plain == {"tokens_per_s": 5.0, "drafted_per_s": 0.0, "accepted_per_s": 0.0, "late_blocks": 0}
 
 
 def test_window_follows_a_long_stream() -> None:
