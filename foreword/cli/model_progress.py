@@ -6,7 +6,7 @@ import sys
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TaskID, TextColumn, TransferSpeedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 
 class ModelProgress:
@@ -16,11 +16,11 @@ class ModelProgress:
         # The stream of now: while a library is kept quiet, sys.stderr is another.
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
         self._bars = Progress(
-            SpinnerColumn(),
+            SpinnerColumn(finished_text="✓"),
             TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[amount]}"),
+            TimeElapsedColumn(),
             console=self._console,
             disable=not self._console.is_terminal,
             redirect_stderr=False,
@@ -37,14 +37,20 @@ class ModelProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop drawing; the last state stays on the screen."""
+        if error is None:
+            self._finish()
         self._bars.stop()
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
         """Show the state of one piece of work; the one before it has ended."""
         if what not in self._tasks:
-            for task in self._tasks.values():
-                self._bars.update(task, total=self._bars.tasks[task].completed or 1, completed=1)
-            self._tasks[what] = self._bars.add_task(what, total=None)
+            self._finish()
+            self._tasks[what] = self._bars.add_task(what, total=None, amount="")
             if not self._console.is_terminal:
                 self._console.print(what if not total else f"{what}: {done:,} of {total:,} bytes are there")
-        self._bars.update(self._tasks[what], completed=done, total=total or None)
+        amount = f"{done / 1e6:.1f}/{total / 1e6:.1f} MB" if total else ""
+        self._bars.update(self._tasks[what], completed=done, total=total or None, amount=amount)
+
+    def _finish(self) -> None:
+        for task in self._bars.tasks:
+            self._bars.update(task.id, total=task.total or 1, completed=task.total or 1)

@@ -1,0 +1,83 @@
+"""`foreword models`: results on stdout, progress on stderr, one line and a status for what fails."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from foreword.cli.app import COMMANDS
+from foreword.cli.model_progress import ModelProgress
+from tests.unit.models.kit import write_gguf, write_tokenizer
+
+MODELS = [EntryPoint("models", "foreword.cli.models:app", COMMANDS)]
+
+
+@pytest.fixture
+def models(cli):
+    return lambda *argv: cli("models", *argv, more=MODELS)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = write_tokenizer(tmp_path / "model")
+    (path / "config.json").write_text("{}")
+    (path / "model.safetensors").write_bytes(bytes(1000))
+    return path
+
+
+def test_a_folder_is_where_it_is(models, folder, tmp_path):
+    for command in ("fetch", "path"):
+        result = models(command, "--source", str(folder), "--cache", str(tmp_path / "cache"))
+        assert (result.status, result.out, result.err) == (0, f"{folder}\n", "")
+
+
+def test_json(models, folder):
+    result = models("path", "--source", str(folder), "--json")
+    found = json.loads(result.out)
+    assert (found["source"], found["path"]) == (str(folder), str(folder))
+    assert found["bytes"] > 1000
+
+
+def test_a_file_is_converted_found_and_listed(models, tmp_path):
+    gguf, cache = write_gguf(tmp_path / "tiny.gguf"), ("--cache", str(tmp_path / "cache"))
+    missing = models("path", "--source", str(gguf), *cache)
+    assert (missing.status, missing.out) == (1, "")
+    assert f"foreword models fetch --source {gguf}" in missing.err
+    fetched = models("fetch", "--source", str(gguf), *cache)
+    assert (fetched.status, fetched.err) == (0, "convert tiny.gguf\n")
+    assert models("path", "--source", str(gguf), *cache).out == fetched.out
+    listed = json.loads(models("list", *cache, "--json").out)
+    assert [entry["path"] for entry in listed["models"]] == [fetched.out.strip()]
+    assert "MB" in models("list", *cache).out
+
+
+def test_an_empty_cache_is_an_empty_list(models, tmp_path):
+    result = models("list", "--cache", str(tmp_path / "none"), "--json")
+    assert json.loads(result.out) == {"cache": str(tmp_path / "none"), "models": []}
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "named"),
+    [
+        (("fetch", "--source", "/no/such"), 1, "no folder /no/such"),
+        (("fetch", "--source", "a b"), 2, "hub id"),
+        (("fetch", "--source", "synthetic"), 2, "with weights"),
+        (("path", "--source", "nobody/nothing"), 1, "not fetched yet"),
+        (("fetch", "--sauce", "x"), 2, "--sauce"),
+    ],
+)
+def test_failures_are_one_line(models, tmp_path, argv, status, named):
+    result = models(*argv, "--cache", str(tmp_path))
+    assert (result.status, result.out) == (status, "")
+    assert named in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_progress_off_a_terminal_is_a_line_a_step(capsys):
+    with ModelProgress() as progress:
+        for done in (100, 200, 300):
+            progress("x.whl", done, 300)
+        progress("convert x.gguf", 0, 0)
+    assert capsys.readouterr().err == "x.whl: 100 of 300 bytes are there\nconvert x.gguf\n"
