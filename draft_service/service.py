@@ -50,7 +50,7 @@ async def run(settings: DraftSettings, stop: asyncio.Event | None = None) -> Non
     service = DraftProcess(settings, DraftMetrics(registry))
     with ExitStack() as stack:
         if settings.metrics_port is not None:
-            stack.callback(serve_metrics(registry, settings.metrics_port).close)
+            stack.callback(serve_metrics(registry, settings.metrics_port, settings.metrics_host).close)
         await service.serve(stop or asyncio.Event())
 
 

@@ -48,7 +48,7 @@ async def run(settings: OrchestratorSettings, stop: asyncio.Event | None = None)
     registry = new_registry()
     with ExitStack() as stack:
         if settings.metrics_port is not None:
-            stack.callback(serve_metrics(registry, settings.metrics_port).close)
+            stack.callback(serve_metrics(registry, settings.metrics_port, settings.metrics_host).close)
         await OrchestratorProcess(settings, registry).serve(stop or asyncio.Event())
 
 

@@ -54,7 +54,7 @@ class TargetProcess:
         """Serve until told to stop."""
         metrics: MetricsServer | None = None
         if self._settings.metrics_port is not None:
-            metrics = serve_metrics(self._registry, self._settings.metrics_port)
+            metrics = serve_metrics(self._registry, self._settings.metrics_port, self._settings.metrics_host)
         try:
             await serve(self._server, stop=stop, started=self._started, drain=self._drain)
         finally:

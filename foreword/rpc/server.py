@@ -36,6 +36,8 @@ class ServerOptions:
     tls: TlsFiles | None = None
     insecure: bool = False
     """Allow plaintext off loopback."""
+    health_listen: str = ""
+    """Host and port of a further server, in plaintext, that has the health service alone; empty for none."""
     roles: RolePolicy = field(default_factory=RolePolicy)
     """Roles of peers under TLS; without TLS everybody has every role."""
     reflection: bool = False
@@ -54,9 +56,12 @@ class RpcServer:
         self._options = options
         self._services = tuple(services)
         self._server: grpc.aio.Server | None = None
+        self._health_server: grpc.aio.Server | None = None
         self._health = health_aio.HealthServicer()
         self.address = ""
         """Host and port that the server is bound to, once it is started."""
+        self.health_address = ""
+        """Host and port of the server for probes, if there is one."""
 
     @property
     def grace_s(self) -> float:
@@ -73,10 +78,12 @@ class RpcServer:
         if options.reflection:
             names = (*(service.name for service in self._services), "grpc.health.v1.Health", reflection.SERVICE_NAME)
             reflection.enable_server_reflection(names, server)
-        port = self._bind(server)
-        self.address = _with_port(options.listen, port)
+        self.address = _with_port(options.listen, self._bind(server))
+        self._health_server = self._for_probes() if options.health_listen else None
         await self.set_ready(ready=False)
         await server.start()
+        if self._health_server is not None:
+            await self._health_server.start()
         await self._health.set("", _SERVING)
         self._server = server
         _log.info("listening", address=self.address, tls=options.tls is not None)
@@ -98,16 +105,31 @@ class RpcServer:
         if self._server is not None:
             server, self._server = self._server, None
             await server.stop(self._options.grace_s)
+        if self._health_server is not None:
+            server, self._health_server = self._health_server, None
+            await server.stop(None)
+
+    def _for_probes(self) -> grpc.aio.Server:
+        """Return a server for probes that know no TLS: all that it tells is whether requests are taken here."""
+        listen, server = self._options.health_listen, grpc.aio.server(options=server_options())
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        self.health_address = _with_port(listen, _bound("health_listen", listen, server.add_insecure_port))
+        return server
 
     def _bind(self, server: grpc.aio.Server) -> int:
-        options = self._options
-        try:
-            if options.tls is None:
-                return server.add_insecure_port(options.listen)
-            return server.add_secure_port(options.listen, server_credentials(options.tls))
-        except RuntimeError as error:
-            wanted = "a free address of this machine"
-            raise Unavailable(f"listen: got {options.listen}, which cannot be bound, wanted {wanted}") from error
+        tls = self._options.tls
+        if tls is None:
+            return _bound("listen", self._options.listen, server.add_insecure_port)
+        credentials = server_credentials(tls)
+        return _bound("listen", self._options.listen, lambda address: server.add_secure_port(address, credentials))
+
+
+def _bound(field: str, address: str, bind: Callable[[str], int]) -> int:
+    try:
+        return bind(address)
+    except RuntimeError as error:
+        wanted = "a free address of this machine"
+        raise Unavailable(f"{field}: got {address}, which cannot be bound, wanted {wanted}") from error
 
 
 async def serve(

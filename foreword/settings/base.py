@@ -110,8 +110,14 @@ class ServerSettings(Settings):
     address_file: Path | None = setting(None, "File that gets the bound address once the service is ready.")
     insecure: bool = setting(False, "Allow plaintext off loopback: anyone who reaches the port has every role.")
     tls: TlsSettings = TlsSettings()
+    health_listen: str = setting(
+        "",
+        "Address that serves health alone, in plaintext, for probes that know no TLS; empty serves none.",
+        wanted="host:port",
+    )
     reflection: bool = setting(False, "Serve gRPC reflection, for grpcurl and the like.")
     log: LogSettings = LogSettings()
+    metrics_host: str = setting("127.0.0.1", "Address that metrics are served on; 0.0.0.0 lets others scrape them.")
     metrics_port: int | None = setting(
         None, "Port of Prometheus metrics over HTTP; none serves no metrics.", least=0, most=65535
     )

@@ -16,6 +16,7 @@ def server_options(settings: ServerSettings) -> ServerOptions:
         listen=settings.listen,
         tls=tls_files(settings.tls),
         insecure=settings.insecure,
+        health_listen=settings.health_listen,
         roles=RolePolicy(settings.tls.roles),
         reflection=settings.reflection,
         address_file=settings.address_file,

@@ -179,6 +179,30 @@ async def test_roles_by_certificate(authority):
     assert caught.value.message.endswith("with role orchestrator, wanted role draft")
 
 
+async def test_probes_without_tls_hear_of_health_and_of_nothing_else(authority):
+    tls = authority.files("target.example")
+    async with serving(ECHO, tls=tls, roles=ROLES, health_listen="127.0.0.1:0") as server:
+        async with open_channel(server.address, tls=None) as channel:
+            with pytest.raises(grpc.aio.AioRpcError, match="UNAVAILABLE"):
+                await health(channel)
+        async with open_channel(server.health_address, tls=None) as channel:
+            assert await health(channel) == SERVING
+            assert await health(channel, ECHO.name) == NOT_SERVING
+            await server.set_ready(ready=True)
+            assert await health(channel, ECHO.name) == SERVING
+            with pytest.raises(Exception, match="Method not found"):
+                await say(channel, b"hello")
+            await server.drain()
+            assert await health(channel) == NOT_SERVING
+
+
+async def test_a_health_port_in_use_is_an_error_of_one_line():
+    async with serving(ECHO) as server:
+        options = ServerOptions(health_listen=server.address)
+        with pytest.raises(Unavailable, match=f"health_listen: got {server.address}, which cannot be bound"):
+            await RpcServer(options, [ECHO]).start()
+
+
 async def test_peers_without_a_certificate_of_ours_are_not_heard(authority, strangers):
     async with serving(ECHO, tls=authority.files("target.example"), roles=ROLES) as server:
         for channel in (

@@ -96,10 +96,9 @@ class Workload:
         """Return the settings file as it parses, valid or not."""
         return yaml.safe_load(self.config_text())
 
-    @property
-    def port(self) -> int:
-        """The port that its settings bind."""
-        return int(str(self.config_values()["listen"]).rpartition(":")[2])
+    def port(self, setting: str = "listen") -> int:
+        """Return the port that its settings bind."""
+        return int(str(self.config_values()[setting]).rpartition(":")[2])
 
 
 def workloads(objects: list[Manifest]) -> list[Workload]:

@@ -67,13 +67,13 @@ def listens_off_loopback(objects: list[Manifest]) -> Iterator[str]:
 def ports_agree(objects: list[Manifest]) -> Iterator[str]:
     """The settings' port is the container's, the probes', the Service's, and the one that the orchestrator dials."""
     for workload in workloads(objects):
-        port, container = workload.port, workload.container
+        port, health, container = workload.port(), workload.port("health_listen"), workload.container
         ports = {p["name"]: p["containerPort"] for p in container["ports"]}
-        if ports != {"grpc": port}:
-            yield f"{workload.name}: ports {ports}, settings listen on {port}"
+        if ports != {"grpc": port, "health": health}:
+            yield f"{workload.name}: ports {ports}, settings listen on {port} and {health}"
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-            if container.get(probe, {}).get("grpc", {}).get("port") != port:
-                yield f"{workload.name}: {probe} does not ask port {port}"
+            if container.get(probe, {}).get("grpc", {}).get("port") != health:  # with TLS the other refuses them
+                yield f"{workload.name}: {probe} does not ask port {health}"
         for service in named(objects, "Service", workload.name):
             for entry in service["spec"]["ports"]:
                 if ports.get(entry["targetPort"], entry["targetPort"]) != entry["port"] or entry["port"] != port:
@@ -82,7 +82,7 @@ def ports_agree(objects: list[Manifest]) -> Iterator[str]:
 
 def peers_exist(objects: list[Manifest]) -> Iterator[str]:
     """What the orchestrator dials are Services of these objects, targets for targets and drafts for drafts."""
-    there = {(w.service, f"{w.name}:{w.port}") for w in workloads(objects) if named(objects, "Service", w.name)}
+    there = {(w.service, f"{w.name}:{w.port()}") for w in workloads(objects) if named(objects, "Service", w.name)}
     for workload in workloads(objects):
         if workload.service == "orchestrator":
             values = workload.config_values()

@@ -181,9 +181,9 @@ FAULTS = {
         "settings listen on 50055",
     ),
     "another port in a probe": (
-        lambda o: target(o).container["readinessProbe"]["grpc"].update(port=50051),
+        lambda o: target(o).container["readinessProbe"]["grpc"].update(port=50052),
         settings_checks.ports_agree,
-        "readinessProbe does not ask port 50052",
+        "readinessProbe does not ask port 50050",
     ),
     "another port in the Service": (
         lambda o: one(o, "Service")["spec"]["ports"][0].update(targetPort="http"),
