@@ -6,10 +6,12 @@ import sys
 from collections.abc import Sequence
 
 from foreword.cli.extras import missing_extra
+from foreword.settings.environment import use_direct_poller
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
+    use_direct_poller()
     try:
         from foreword.cli.app import run
     except ModuleNotFoundError as error:
