@@ -1,0 +1,1 @@
+"""`foreword bench exactness` and the studies that it and the tests share."""

@@ -1,0 +1,17 @@
+"""Stacks that these tests share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from foreword.stack.config import StackConfig
+
+QUICK = StackConfig(backoff_s=0.1, longest_backoff_s=0.1, grace_s=2.0)
+
+
+def synthetic_stack(
+    *, vocabulary: int = 64, target_ms: float = 0.0, draft_ms: float = 0.0, context: int = 2048, **changes: object
+) -> StackConfig:
+    """Return a synthetic pair with agreement 0.8."""
+    model = f"synthetic:vocab={vocabulary},agreement=0.8,seed=1,context={context}"
+    return replace(QUICK, target=f"{model},step_ms={target_ms}", draft=f"{model},step_ms={draft_ms}", **changes)
