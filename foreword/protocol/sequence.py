@@ -56,10 +56,10 @@ def merge(known: Sequence, base: int, tokens: Tokens, digest: int) -> Sequence:
 
 
 def usable(cached: int, held: Tokens, wanted: Tokens, start: int) -> int:
-    """Return how much of a cache that holds the first `cached` of `held` serves `wanted`; their first `start` are equal.
+    """Return how much of a cache with the first `cached` of `held` serves `wanted`; their first `start` are equal.
 
-    The last wanted token is never counted: it is the row whose logits come next, even where a rejected candidate happens
-    to equal the token that was emitted in its place (possible under block verification).
+    The last wanted token is never counted: it is the row whose logits come next, even where a rejected candidate
+    happens to equal the token that was emitted in its place (possible under block verification).
     """
     return max(0, min(cached, common(held, wanted, start), len(wanted) - 1))
 
