@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 
 import structlog
 
@@ -50,9 +51,11 @@ class GenerationServicer:
         )
 
     async def _generate(self, request: GenerateRequest, _: Context) -> AsyncGenerator[Event, None]:
-        if request.request_id:
-            structlog.contextvars.bind_contextvars(request_id=request.request_id)
-        async with aclosing(self._front.generate(request)) as events:
+        # A request without an id of its own goes by that of its call, which came in or goes out as x-request-id.
+        of_call = str(structlog.contextvars.get_contextvars().get("request_id", ""))
+        named = replace(request, request_id=request.request_id or of_call)
+        structlog.contextvars.bind_contextvars(request_id=named.request_id)
+        async with aclosing(self._front.generate(named)) as events:
             async for event in events:
                 yield event
 

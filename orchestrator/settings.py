@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic_settings import SettingsConfigDict
 
 from foreword.errors import InvalidField
+from foreword.rpc.tls import is_loopback
 from foreword.settings.base import ServerSettings
 from foreword.settings.fields import CommaList, setting
 from orchestrator.pools.drafts import Trust
@@ -61,13 +62,13 @@ class OrchestratorSettings(ServerSettings):
 
     def model_post_init(self, _: object) -> None:
         if not self.targets:
-            raise InvalidField("targets", "", "at least one address of a target (flag --targets)")
+            raise InvalidField("targets", "", "at least one address of a target")
         if self.gamma > self.gamma_max:
             raise InvalidField("gamma", self.gamma, f"at most gamma_max, {self.gamma_max}")
         if self.wait_min_ms > self.wait_max_ms:
             raise InvalidField("wait_min_ms", self.wait_min_ms, f"at most wait_max_ms, {self.wait_max_ms:g}")
         for field in ("targets", "drafts"):
-            _check_addresses(field, getattr(self, field))
+            _check_addresses(field, getattr(self, field), plaintext=not (self.tls.enabled or self.insecure))
         self._check_trust()
 
     def _check_trust(self) -> None:
@@ -85,10 +86,12 @@ class OrchestratorSettings(ServerSettings):
         return Trust(addresses=frozenset(self.trust) - {"none"})
 
 
-def _check_addresses(field: str, addresses: tuple[str, ...]) -> None:
+def _check_addresses(field: str, addresses: tuple[str, ...], *, plaintext: bool) -> None:
     if len(set(addresses)) != len(addresses):
         raise InvalidField(field, ",".join(addresses), "each address once")
     for address in addresses:
         host, _, port = address.rpartition(":")
         if not address.startswith("unix:") and not (host and port.isdigit()):
             raise InvalidField(field, address, "host:port")
+        if plaintext and not is_loopback(address):
+            raise InvalidField(field, address, "an address of this machine without TLS; give --tls-cert, or --insecure")

@@ -11,9 +11,11 @@ import pytest_asyncio
 
 from foreword.client import AsyncClient
 from foreword.errors import DeadlineExceeded, Full, InvalidField, NotFound
-from foreword.protocol.generation import Delta, Finish, TokenPrompt
+from foreword.protocol.generation import Delta, Finish, GenerateRequest, TokenPrompt
 from foreword.protocol.words import FinishReason, Rule
 from foreword.rpc.calls import call_unary
+from foreword.wire.generation import GENERATE, encode_request
+from foreword.wire.generation_events import decode_event
 from foreword.wire.info import decode_draft_info, decode_target_info
 from foreword.wire.limits import Limits
 from foreword.wire.methods import DRAFT_GET_INFO, TARGET_GET_INFO
@@ -200,6 +202,16 @@ async def test_abort_finishes_the_stream(served: Deployment, client: AsyncClient
     assert finish.usage.output_tokens == sum(len(e.ids) for e in events if isinstance(e, Delta)) < 500
     assert not await client.abort("mine")
     await all_closed(served)
+
+
+async def test_a_call_without_a_request_id_goes_by_that_of_its_header(served: Deployment) -> None:
+    request = encode_request(GenerateRequest(PROMPT, max_tokens=1))
+    async with grpc.aio.insecure_channel(served.address) as channel:
+        call = channel.unary_stream(GENERATE)(request, metadata=(("x-request-id", "from-the-header"),))
+        events = [decode_event(data, Limits()) async for data in call]
+        trailing = dict(await call.trailing_metadata())
+    assert events[0].request_id == "from-the-header"
+    assert trailing["x-request-id"] == "from-the-header"
 
 
 async def test_info_names_model_targets_and_drafts(served: Deployment, client: AsyncClient) -> None:

@@ -11,13 +11,14 @@ from orchestrator.settings import OrchestratorSettings
 REFUSED = [
     ({}, "targets"),
     ({"targets": ("here",)}, "targets"),
-    ({"targets": ("a:1", "a:1")}, "targets"),
-    ({"targets": ("a:1",), "drafts": ("b",)}, "drafts"),
-    ({"targets": ("a:1",), "gamma": 17}, "gamma"),
-    ({"targets": ("a:1",), "wait_min_ms": 2_000.0}, "wait_min_ms"),
-    ({"targets": ("a:1",), "trust": ("all", "none")}, "trust"),
-    ({"targets": ("a:1",), "trust": ()}, "trust"),
-    ({"targets": ("a:1",), "drafts": ("b:1",), "trust": ("c:1",)}, "trust"),
+    ({"targets": ("10.0.0.1:5",)}, "targets"),
+    ({"targets": ("localhost:1", "localhost:1")}, "targets"),
+    ({"targets": ("localhost:1",), "drafts": ("b",)}, "drafts"),
+    ({"targets": ("localhost:1",), "gamma": 17}, "gamma"),
+    ({"targets": ("localhost:1",), "wait_min_ms": 2_000.0}, "wait_min_ms"),
+    ({"targets": ("localhost:1",), "trust": ("all", "none")}, "trust"),
+    ({"targets": ("localhost:1",), "trust": ()}, "trust"),
+    ({"targets": ("localhost:1",), "drafts": ("localhost:2",), "trust": ("localhost:3",)}, "trust"),
 ]
 
 
@@ -29,15 +30,21 @@ def test_refusals_name_the_field(values: dict[str, object], field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trust", "trusted"), [(("all",), True), (("none",), False), (("b:1",), True), (("c:1",), False)]
+    ("trust", "trusted"), [(("all",), True), (("none",), False), (("localhost:2",), True), (("localhost:3",), False)]
 )
 def test_trust_is_by_the_address_that_is_dialled(trust: tuple[str, ...], trusted: bool) -> None:
-    settings = OrchestratorSettings(targets=("a:1",), drafts=("b:1", "c:1"), trust=trust)
-    assert settings.trusted().of("b:1") is trusted
+    settings = OrchestratorSettings(targets=("localhost:1",), drafts=("localhost:2", "localhost:3"), trust=trust)
+    assert settings.trusted().of("localhost:2") is trusted
+
+
+def test_plaintext_off_this_machine_is_possible_when_it_is_asked_for() -> None:
+    assert OrchestratorSettings(targets=("10.0.0.1:5",), insecure=True).targets == ("10.0.0.1:5",)
 
 
 def test_units_are_turned_once() -> None:
-    settings = OrchestratorSettings(targets=("a:1",), client_patience_s=1.5, round_limit_s=2.0, client_buffer=100)
+    settings = OrchestratorSettings(
+        targets=("localhost:1",), client_patience_s=1.5, round_limit_s=2.0, client_buffer=100
+    )
     assert front_settings(settings).patience_us == 1_500_000
     assert (front_settings(settings).queue.full, front_settings(settings).queue.drained) == (100, 25)
     assert session_limits(settings).round_us == 2_000_000
