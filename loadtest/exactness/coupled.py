@@ -24,7 +24,6 @@ LAWS: Mapping[str, LawParameters] = {
     "T 0.5": LawParameters(temperature=0.5),
     "T 0.8, top-p 0.95": LawParameters(temperature=0.8, top_p=0.95),
     "T 1": LawParameters(temperature=1.0),
-    "T 1, top-p 0.9": LawParameters(temperature=1.0, top_p=0.9),
 }
 Margin = Callable[[GenerateRequest, Completion, int], Awaitable[float | None]]
 """By how much the first choice leads at a position of the text of a request."""
