@@ -120,6 +120,9 @@ class Front:
         except ForewordError as error:
             self._meters.failed(error.reason)
             raise
+        except (asyncio.CancelledError, GeneratorExit):
+            self._meters.failed("CANCELLED")
+            raise
         finally:
             self._leave(request_id)
 

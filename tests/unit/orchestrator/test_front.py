@@ -212,6 +212,7 @@ async def test_leaving_the_stream_closes_both_engines() -> None:
     assert not stage.world.fake_targets[0].sessions
     assert not stage.world.fake_drafts[0].sessions
     assert stage.counted.now == 0
+    assert stage.counted.failures == ["CANCELLED"]
 
 
 async def test_a_request_id_in_use_is_refused() -> None:
