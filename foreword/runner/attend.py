@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-_TILE = 8
+TILE = 8
 """Rows of a tile of the float32 matrix kernels; measured for AVX2."""
-_ROW_BLOCK = 32 * _TILE
+_ROW_BLOCK = 32 * TILE
 """Query rows whose scores are held at once."""
 _FEWEST_KEYS = 16
 """Below it the kernels for scores and softmax are others; measured for AVX2."""
@@ -31,12 +31,19 @@ def attend(
     scale: float,
     softcap: float | None,
 ) -> torch.Tensor:
-    """Attend with query [heads, n, D] to keys [KV heads, t, D]; return [heads, n, D]."""
+    """Attend with query [heads, n, D] to keys [KV heads, t, D]; return [heads, n, D].
+
+    `mask` is added to the scores of the rows of each group of heads, [r, t] with r = n · heads / KV heads rounded up to
+    whole tiles; None hides nothing.
+    """
     heads, count, size = query.shape
     # The heads of a group share keys, so they are further rows: no key is copied.
     grouped = query.reshape(keys.shape[0], -1, size)
     if softcap is None and not _exact_rows(query):
-        attended = scaled_dot_product_attention(grouped[None], keys[None], values[None], attn_mask=mask, scale=scale)[0]
+        fitting = None if mask is None else mask[: grouped.shape[1]]
+        attended = scaled_dot_product_attention(
+            grouped[None], keys[None], values[None], attn_mask=fitting, scale=scale
+        )[0]
     else:
         blocks = [
             _attend_rows(rows, keys, values, mask=part, scale=scale, softcap=softcap)
@@ -73,20 +80,28 @@ def _attend_rows(
     does with very few keys. Values are summed over blocks of keys that start at fixed positions; hidden keys add 0.
     """
     count, width = rows.shape[1], keys.shape[1]
-    fill, missing = -count % _TILE, max(0, _FEWEST_KEYS - width)
-    rows = pad(rows, (0, 0, 0, fill)) * scale
-    if missing:
+    rows = pad(rows, (0, 0, 0, -count % TILE))
+    if width < _FEWEST_KEYS:
+        missing = _FEWEST_KEYS - width
         keys, values = pad(keys, (0, 0, 0, missing)), pad(values, (0, 0, 0, missing))
-    scores = torch.matmul(rows, keys.transpose(1, 2))
-    if softcap is not None:
-        scores = torch.tanh(scores / softcap) * softcap
-    if mask is not None:
-        scores[..., :width] += pad(mask, (0, 0, 0, fill))
-    if missing:
-        scores[..., width:] = -torch.inf
+        hidden = rows.new_zeros((rows.shape[1], width)) if mask is None else mask
+        mask = pad(hidden, (0, missing), value=-torch.inf)
+    scores = _scores(rows, keys, mask=mask, scale=scale, softcap=softcap)
     weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(rows.dtype)
     summed = torch.matmul(weights[..., :KEY_BLOCK], values[:, :KEY_BLOCK])
     for first in range(KEY_BLOCK, width, KEY_BLOCK):
         block = slice(first, first + KEY_BLOCK)
         summed += torch.matmul(weights[..., block], values[:, block])
     return summed[:, :count]
+
+
+def _scores(
+    rows: torch.Tensor, keys: torch.Tensor, *, mask: torch.Tensor | None, scale: float, softcap: float | None
+) -> torch.Tensor:
+    """Return scores [KV heads, r, t]; one operation where there is no soft cap, for they are many and small."""
+    if softcap is None and mask is not None:
+        return torch.baddbmm(mask, rows, keys.transpose(1, 2), alpha=scale)
+    scores = torch.baddbmm(rows[:, :1, :1], rows, keys.transpose(1, 2), beta=0, alpha=scale)
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
+    return scores if mask is None else scores + mask

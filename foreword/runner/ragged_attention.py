@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.nn.functional import pad
 
 from foreword.errors import Mismatch
-from foreword.runner.attend import KEY_BLOCK, attend
+from foreword.runner.attend import KEY_BLOCK, TILE, attend
 from foreword.runner.kv_buffers import KeyValueBuffers
 
 NAME = "foreword_ragged"
@@ -32,9 +33,10 @@ class Span:
     ranges: dict[int | None, _Range] = field(default_factory=dict)
 
     def visible(self, window: int | None, groups: int, like: torch.Tensor) -> _Range:
-        """Return where the keys begin that rows may see, and an additive mask [groups · n, keys] unless all see all.
+        """Return where the keys begin that rows may see, and an additive mask unless all see all.
 
-        A row at position i sees keys i - window + 1 … i. Masks are made once a step and shared by the layers.
+        A row at position i sees keys i - window + 1 … i. The mask is [groups · n, keys], its rows filled up to whole
+        tiles; it is made once a step and shared by the layers.
         """
         if window not in self.ranges:
             self.ranges[window] = self._visible(window, groups, like)
@@ -52,7 +54,7 @@ class Span:
         if window is not None:
             hidden |= keys <= rows - window
         mask = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device).masked_fill_(hidden, -torch.inf)
-        return low, mask.repeat(groups, 1)
+        return low, pad(mask.repeat(groups, 1), (0, 0, 0, -groups * count % TILE))
 
 
 @dataclass(slots=True)

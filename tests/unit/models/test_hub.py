@@ -1,0 +1,71 @@
+"""What the hub's client raises, in one line; and what is asked of it."""
+
+from __future__ import annotations
+
+import huggingface_hub
+import pytest
+from huggingface_hub import errors
+
+from foreword.errors import NotFound, Unavailable
+from foreword.models.hub import cached_repository, fetch_file, fetch_repository
+
+
+class _Answer:
+    """As much of a response as the client's errors look at."""
+
+    def __init__(self) -> None:
+        self.headers: dict[str, str] = {}
+        self.status_code = 500
+        self.request = None
+
+
+def _http_error(kind: type[errors.HfHubHTTPError]) -> errors.HfHubHTTPError:
+    return kind("500 Server Error\nand more lines", response=_Answer())
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "named"),
+    [
+        (_http_error(errors.GatedRepoError), NotFound, "hf auth login"),
+        (_http_error(errors.RepositoryNotFoundError), NotFound, "not on the hub"),
+        (_http_error(errors.RevisionNotFoundError), NotFound, "not on the hub"),
+        (errors.LocalEntryNotFoundError("no"), NotFound, "not cached"),
+        (errors.OfflineModeIsEnabled("offline"), NotFound, "cannot be asked"),
+        (_http_error(errors.HfHubHTTPError), Unavailable, "cannot be asked"),
+        (ConnectionError(), Unavailable, "ConnectionError"),
+    ],
+)
+def test_errors_are_one_line(monkeypatch, error, kind, named):
+    def ask(*_, **__):
+        raise error
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", ask)
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", ask)
+    for call in (lambda: fetch_repository("owner/name", None), lambda: fetch_file("owner/name", "x.gguf", "main")):
+        with pytest.raises(kind, match=named) as caught:
+            call()
+        assert "owner/name" in caught.value.message
+        assert "\n" not in caught.value.message
+
+
+def test_only_weights_configs_and_tokenizers_are_fetched(monkeypatch, tmp_path):
+    asked = {}
+
+    def ask(repository, **options):
+        asked.update(options, repository=repository)
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", ask)
+    assert fetch_repository("owner/name", "v1") == tmp_path
+    wanted = huggingface_hub.utils.filter_repo_objects(
+        ["config.json", "model-1.safetensors", "weights.bin", "consolidated.safetensors", "original/a.safetensors",
+         "modeling_own.py", "chat_template.jinja", "tokenizer.json", "model.gguf"],
+        allow_patterns=asked["allow_patterns"], ignore_patterns=asked["ignore_patterns"],
+    )  # fmt: skip
+    assert list(wanted) == ["config.json", "model-1.safetensors", "chat_template.jinja", "tokenizer.json"]
+    assert (asked["repository"], asked["revision"]) == ("owner/name", "v1")
+
+
+def test_what_is_cached_is_found_without_asking(monkeypatch, tmp_path):
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, local_files_only, **__: str(tmp_path))
+    assert cached_repository("owner/name", None) == tmp_path
