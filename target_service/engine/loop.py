@@ -89,13 +89,14 @@ class Engine:
         wait_us = self._intake.expire(now_us)
         if now_us >= self._status_us:
             self._report(now_us)
-        self._flush()
         until_us = self._status_us if wait_us is None else min(wait_us, self._status_us)
         ready = self._outlook.ready(self._planner.prompts_wait())
         if not ready.rows:
+            self._flush()
             return until_us
         decision = self._policy.decide(now_us, ready, self._outlook.arrivals(now_us), step_us=self._times.step_us)
         if not isinstance(decision, StartNow):
+            self._flush_urgent()
             return min(until_us, decision.at_us)
         self._step()
         return None
@@ -103,7 +104,7 @@ class Engine:
     def _step(self) -> None:
         started_us = self._now()
         plan = self._planner.plan(started_us)
-        self._flush()
+        self._flush_urgent()
         if plan is None:
             return
         rows, context = plan.work_rows + plan.prompt_rows, plan.mean_context
@@ -154,8 +155,12 @@ class Engine:
         self._send([Status(load, self._times.curve(), self._room.total, counts)])
 
     def _flush(self) -> None:
-        self._send(self._outbox.take_answers())
-        self._send(self._outbox.take_events())
+        self._send([*self._outbox.take_answers(), *self._outbox.take_events()])
+
+    def _flush_urgent(self) -> None:
+        """Let what can wait go out with what the step has to say: a message costs as much as a session's evidence."""
+        if self._outbox.urgent:
+            self._flush()
 
     def _send(self, batch: Sequence[FromEngine]) -> None:
         if batch:

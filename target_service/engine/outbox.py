@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from foreword.protocol.messages import Receipt, TargetEvent, VerdictNotice
+from foreword.protocol.words import ReceiptCode
 from target_service.engine.messages import Answers, Consumed, Events, FromEngine
+
+MOST_TAKEN = 256
+"""Messages that were taken from peers before that alone is worth a message to the gRPC process."""
 
 
 class Outbox:
@@ -33,6 +37,14 @@ class Outbox:
         """Note that messages of a stream or link were taken."""
         self._taken[number] += messages
 
+    @property
+    def urgent(self) -> bool:
+        """Whether something is queued that should not wait for a step.
+
+        A receipt of a block that was taken can: the draft does nothing until the verdict comes.
+        """
+        return bool(self._events) or any(not _can_wait(one) for queued in self._answers.values() for one in queued)
+
     def take_answers(self) -> list[FromEngine]:
         """Return and forget what is queued for drafts: their next block waits for it."""
         answers: list[FromEngine] = [Answers(link, tuple(queued)) for link, queued in self._answers.items()]
@@ -40,10 +52,10 @@ class Outbox:
         return answers
 
     def take_events(self) -> list[FromEngine]:
-        """Return and forget what is queued for orchestrators, and what was taken from peers."""
+        """Return and forget what is queued for orchestrators, and beside it what was taken from peers."""
         events: list[FromEngine] = [Events(stream, tuple(queued)) for stream, queued in self._events.items()]
         self._events.clear()
-        if self._taken:
+        if self._taken and (events or self._taken.total() >= MOST_TAKEN):
             events.append(Consumed(tuple(self._taken.items())))
             self._taken.clear()
         return events
@@ -53,3 +65,7 @@ class Outbox:
         counts = dict(self._counts)
         self._counts.clear()
         return counts
+
+
+def _can_wait(answer: Receipt | VerdictNotice) -> bool:
+    return isinstance(answer, Receipt) and answer.code is ReceiptCode.TAKEN

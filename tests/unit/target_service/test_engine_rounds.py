@@ -21,7 +21,16 @@ from foreword.protocol.messages import (
 )
 from foreword.protocol.words import Drafter, LossCode, ReceiptCode, ResultKind
 from target_service.core.policy import Lockstep
-from target_service.engine.messages import Answers, Consumed, Events, FromEngine, LinkEnded, StepReport, StreamEnded
+from target_service.engine.messages import (
+    Answers,
+    Consumed,
+    Events,
+    FromEngine,
+    LinkEnded,
+    Status,
+    StepReport,
+    StreamEnded,
+)
 from tests.unit.target_service.kit import INSTANCE, SAMPLED, Bench, Peer, open_session, reference, ticket
 
 
@@ -86,6 +95,41 @@ def test_verdicts_are_handed_over_before_anything_else_of_a_step() -> None:
     bench.run(200)
     batches = [[type(message) for message in batch] for us, batch in bench.channel.batches if us >= 50_000]
     assert batches[:2] == [[Answers], [Events, StepReport]]
+
+
+def test_a_block_that_is_taken_costs_no_message_before_its_step() -> None:
+    """Its receipt leaves with the verdict, and what was taken from peers with the Result."""
+    bench, peer = Bench(), Peer(1)
+    bench.command(open_session(1))
+    follow(bench, peer)
+    bench.command(peer.speculate(), ms=30)
+    bench.block(peer.block((1, 2)), ms=38)
+    bench.run(300)
+    first = next(i for i, (_, batch) in enumerate(bench.channel.batches) if isinstance(batch[0], Answers))
+    after = [(us, batch) for us, batch in bench.channel.batches[first:] if not isinstance(batch[0], Status)]
+    kinds = [[type(message) for message in batch] for _, batch in after]
+    # In its first batch the link to the draft is reported as well, which does not wait.
+    assert kinds[0] == [Answers, Events, Consumed]
+    assert kinds[1:5] == [[Answers], [Events, StepReport], [Answers], [Events, Consumed, StepReport]]
+    (later,) = after[3][1]
+    assert [type(answer) for answer in later.answers] == [Receipt, VerdictNotice]
+
+
+def test_refusals_of_blocks_do_not_wait_for_the_step() -> None:
+    bench, peer = Bench(), Peer(1)
+    bench.command(open_session(1))
+    bench.command(peer.speculate(), ms=30)
+    bench.block(peer.block((1, 2)), replace(peer.block((3, 4)), ticket=ticket(9)), ms=38)
+    bench.run(300)
+    told = [
+        (us, answer.code)
+        for us, batch in bench.channel.batches
+        for m in batch
+        if isinstance(m, Answers)
+        for answer in m.answers
+        if isinstance(answer, Receipt)
+    ]
+    assert (38_000, ReceiptCode.UNKNOWN) in told
 
 
 def test_a_block_that_comes_before_its_commit_waits_for_it() -> None:
