@@ -8,7 +8,7 @@ import shutil
 from contextlib import redirect_stderr
 from pathlib import Path
 
-from foreword.errors import Mismatch
+from foreword.errors import Mismatch, Unavailable
 from foreword.models.locks import exclusive
 from foreword.models.progress import Progress, silent
 from foreword.models.quiet import quiet
@@ -56,9 +56,13 @@ def _convert(gguf: Path, folder: Path) -> None:
         except Exception as error:
             # The reader raises whatever its parsing runs into.
             raise Mismatch(f"{gguf}: not a GGUF model that can be read: {type(error).__name__}: {error}") from error
-        model.save_pretrained(unfinished)
-        tokenizer.save_pretrained(unfinished)
-    unfinished.replace(folder)
+        try:
+            model.save_pretrained(unfinished)
+            tokenizer.save_pretrained(unfinished)
+            unfinished.replace(folder)
+        except Exception as error:
+            # A full disk is an OSError or an error of safetensors.
+            raise Unavailable(f"{folder}: cannot be written: {type(error).__name__}: {error}") from error
 
 
 def _identity(gguf: Path) -> str:

@@ -1,4 +1,4 @@
-"""Keys and values of one slot in contiguous buffers that double when full.
+"""Keys and values of one slot in contiguous buffers that grow by a quarter when full.
 
 Rollback costs nothing: the length is kept by the slot, and what lies behind it is overwritten.
 """
@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import torch
 
-_SMALLEST = 64
-"""Positions of a first buffer."""
+_STEP = 64
+"""Positions that a buffer is a multiple of, and grows by at least."""
 
 
 class KeyValueBuffers:
     """Per layer one buffer for keys and one for values, each [KV heads, capacity, head size]."""
 
-    __slots__ = ("_capacity", "_keys", "_layers", "_values", "_wanted")
+    __slots__ = ("_keys", "_values", "_wanted")
 
     def __init__(self, layers: int) -> None:
-        self._layers = layers
-        self._capacity = 0
         self._wanted = 0
         self._keys: list[torch.Tensor | None] = [None] * layers
         self._values: list[torch.Tensor | None] = [None] * layers
@@ -26,7 +24,8 @@ class KeyValueBuffers:
     def reserve(self, length: int) -> None:
         """Make room for `length` positions; each layer's buffers grow when that layer is next written."""
         if length > self._wanted:
-            self._wanted = max(_SMALLEST, 1 << (length - 1).bit_length())
+            roomy = length + max(_STEP, length // 4)
+            self._wanted = -(-roomy // _STEP) * _STEP
 
     def write(
         self, layer: int, start: int, keys: torch.Tensor, values: torch.Tensor
