@@ -122,7 +122,7 @@ class Engine:
         self._stepper.settle(plan, times.done_us)
         self._times.add(rows, context, step_us=times.compute_us)
         self._recent.append(times.compute_us)
-        self._send([*self._outbox.take_events(), _step_report(plan, times, verified=verified)])
+        self._send([*self._outbox.take_rest(), _step_report(plan, times, verified=verified)])
 
     def _hear_of_running(self) -> None:
         """Let Recall and Close reach sessions that are in the step that just ran; the rest waits its turn."""
@@ -155,7 +155,7 @@ class Engine:
         self._send([Status(load, self._times.curve(), self._room.total, counts)])
 
     def _flush(self) -> None:
-        self._send([*self._outbox.take_answers(), *self._outbox.take_events()])
+        self._send([*self._outbox.take_answers(), *self._outbox.take_rest()])
 
     def _flush_urgent(self) -> None:
         """Let what can wait go out with what the step has to say: a message costs as much as a session's evidence."""

@@ -8,18 +8,23 @@ from foreword.protocol.messages import Receipt, TargetEvent, VerdictNotice
 from foreword.protocol.words import ReceiptCode
 from target_service.engine.messages import Answers, Consumed, Events, FromEngine
 
-MOST_TAKEN = 256
-"""Messages that were taken from peers before that alone is worth a message to the gRPC process."""
+MOST_CONSUMED = 256
+"""Messages taken from peers before that alone is worth a message to the gRPC process."""
 
 
 class Outbox:
-    """Events by stream and answers by link, in order, and counts of what happened."""
+    """Events by stream and answers by link, in order, and counts of what happened.
+
+    Receipts of blocks that were taken are kept apart: drafts do nothing until the verdict comes, so they can wait for a
+    step, and must not stand in front of verdicts.
+    """
 
     def __init__(self) -> None:
         self._events: defaultdict[int, list[TargetEvent]] = defaultdict(list)
         self._answers: defaultdict[int, list[Receipt | VerdictNotice]] = defaultdict(list)
+        self._taken: defaultdict[int, list[Receipt | VerdictNotice]] = defaultdict(list)
         self._counts: Counter[str] = Counter()
-        self._taken: Counter[int] = Counter()
+        self._consumed: Counter[int] = Counter()
 
     def tell(self, stream: int, event: TargetEvent) -> None:
         """Queue an event for an orchestrator."""
@@ -27,38 +32,35 @@ class Outbox:
 
     def answer(self, link: int, answer: Receipt | VerdictNotice) -> None:
         """Queue an answer for a draft."""
-        self._answers[link].append(answer)
+        can_wait = isinstance(answer, Receipt) and answer.code is ReceiptCode.TAKEN
+        (self._taken if can_wait else self._answers)[link].append(answer)
 
     def count(self, name: str, times: int = 1) -> None:
         """Count something."""
         self._counts[name] += times
 
     def consumed(self, number: int, messages: int) -> None:
-        """Note that messages of a stream or link were taken."""
-        self._taken[number] += messages
+        """Note that messages of a stream or link were consumed."""
+        self._consumed[number] += messages
 
     @property
     def urgent(self) -> bool:
-        """Whether something is queued that should not wait for a step.
-
-        A receipt of a block that was taken can: the draft does nothing until the verdict comes.
-        """
-        return bool(self._events) or any(not _can_wait(one) for queued in self._answers.values() for one in queued)
+        """Whether something is queued that should not wait for a step."""
+        return bool(self._events or self._answers)
 
     def take_answers(self) -> list[FromEngine]:
-        """Return and forget what is queued for drafts: their next block waits for it."""
-        answers: list[FromEngine] = [Answers(link, tuple(queued)) for link, queued in self._answers.items()]
-        self._answers.clear()
-        return answers
+        """Return and forget what is queued for drafts and cannot wait: their next block waits for it."""
+        return _answers(self._answers)
 
-    def take_events(self) -> list[FromEngine]:
-        """Return and forget what is queued for orchestrators, and beside it what was taken from peers."""
-        events: list[FromEngine] = [Events(stream, tuple(queued)) for stream, queued in self._events.items()]
+    def take_rest(self) -> list[FromEngine]:
+        """Return and forget what is queued for orchestrators, then what can wait."""
+        rest: list[FromEngine] = [Events(stream, tuple(queued)) for stream, queued in self._events.items()]
         self._events.clear()
-        if self._taken and (events or self._taken.total() >= MOST_TAKEN):
-            events.append(Consumed(tuple(self._taken.items())))
-            self._taken.clear()
-        return events
+        rest += _answers(self._taken)
+        if self._consumed and (rest or self._consumed.total() >= MOST_CONSUMED):
+            rest.append(Consumed(tuple(self._consumed.items())))
+            self._consumed.clear()
+        return rest
 
     def take_counts(self) -> dict[str, int]:
         """Return and forget the counts."""
@@ -67,5 +69,7 @@ class Outbox:
         return counts
 
 
-def _can_wait(answer: Receipt | VerdictNotice) -> bool:
-    return isinstance(answer, Receipt) and answer.code is ReceiptCode.TAKEN
+def _answers(queues: defaultdict[int, list[Receipt | VerdictNotice]]) -> list[FromEngine]:
+    answers: list[FromEngine] = [Answers(link, tuple(queued)) for link, queued in queues.items()]
+    queues.clear()
+    return answers
