@@ -17,6 +17,7 @@ from foreword.protocol.messages import LogProbabilities
 from foreword.runner.port import Logits
 from target_service.core.state import Session
 from target_service.core.step import Stepped, Work
+from target_service.engine.greedy import greedy_step
 
 
 def judge(parts: Sequence[tuple[Session, Work, Logits]]) -> list[Stepped | ForewordError]:
@@ -24,6 +25,12 @@ def judge(parts: Sequence[tuple[Session, Work, Logits]]) -> list[Stepped | Forew
 
     A plain token is a verdict on no candidates. Timings are left to the caller.
     """
+    quick = [greedy_step(session, work, logits) for session, work, logits in parts]
+    others = iter(_judge_by_laws([part for part, found in zip(parts, quick, strict=True) if found is None]))
+    return [next(others) if found is None else found for found in quick]
+
+
+def _judge_by_laws(parts: Sequence[tuple[Session, Work, Logits]]) -> list[Stepped | ForewordError]:
     rows = [law_rows(session, work, logits) for session, work, logits in parts]
     judged: list[Stepped | ForewordError] = []
     for (session, work, _), one, laws in zip(parts, rows, try_target_laws(rows), strict=True):

@@ -15,7 +15,7 @@ from foreword.protocol.messages import LoadReport, Lost, Receipt, Refused, Resul
 from foreword.protocol.words import LossCode, ReceiptCode, RefusalCode
 from foreword.runner.port import Logits, Rows
 from target_service.engine.messages import GiveUp, Status, StepReport, StopOpening, Unreadable
-from tests.unit.target_service.kit import Bench, Peer, open_session
+from tests.unit.target_service.kit import SAMPLED, Bench, Peer, open_session
 
 
 class Meddler:
@@ -68,7 +68,7 @@ def test_a_block_that_cannot_be_judged_costs_its_session_only() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("target_service.engine.judge.gather", off_support)
-        bench.command(open_session(1), open_session(2, first=good.plain(3)))
+        bench.command(open_session(1, law=SAMPLED), open_session(2, first=good.plain(3)))
         bench.command(bad.speculate(), ms=45)
         bench.block(bad.block((1,)), ms=45)
         bench.run(300)
