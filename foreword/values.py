@@ -5,41 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
-from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
-
-
-class _Layout(NamedTuple):
-    read: Callable[[Any], tuple[Any, ...]]
-    """Values of all fields, in their order."""
-    write: tuple[Callable[[Any, Any], None], ...]
-    """Setters of the fields, which a frozen class has beneath its refusal to be changed."""
-    place: Mapping[str, int]
 
 
 def replace(value: T, /, **changes: Any) -> T:
     """Return a copy of a frozen slotted dataclass with some fields changed.
 
-    Does what `dataclasses.replace` does, in a third of the time, for classes of at least two fields that have no
-    `__post_init__`; others are refused. A session changes several times a round, so this shows.
+    Does what `dataclasses.replace` does, in a third of the time, for classes that have no `__post_init__`; others are
+    refused. A session changes several times a round, so this shows.
     """
     kind: Any = type(value)
-    read, write, place = _layout(kind)
-    values = list(read(value))
-    for name, changed in changes.items():
-        values[place[name]] = changed
-    copy: T = object.__new__(kind)
-    for put, item in zip(write, values, strict=True):
-        put(copy, item)
-    return copy
+    copied: T = _copier(kind, *changes)(value, changes)
+    return copied
 
 
 @cache
-def _layout(kind: Any) -> _Layout:
+def _copier(kind: Any, *changed: str) -> Callable[[Any, Mapping[str, Any]], Any]:
+    """Return a function that copies a value of this class, made of one line for each field as `__init__` is.
+
+    The lines call the setters of the slots, which a frozen class has beneath its refusal to be changed.
+    """
     names = [field.name for field in fields(kind)]
-    if len(names) < 2 or hasattr(kind, "__post_init__") or "__slots__" not in vars(kind):
-        raise TypeError(f"{kind.__name__}: wanted a slotted dataclass of two fields or more without __post_init__")
-    write = tuple(vars(kind)[name].__set__ for name in names)
-    return _Layout(attrgetter(*names), write, {name: i for i, name in enumerate(names)})
+    if hasattr(kind, "__post_init__") or "__slots__" not in vars(kind):
+        raise TypeError(f"{kind.__name__}: wanted a slotted dataclass without __post_init__")
+    if unknown := set(changed) - set(names):
+        raise TypeError(f"{kind.__name__}: got {', '.join(sorted(unknown))}, wanted some of {', '.join(names)}")
+    lines = ["def copier(value, changes):", " copy = new(kind)"]
+    lines += [f" set_{n}(copy, {f'changes[{n!r}]' if n in changed else f'value.{n}'})" for n in names]
+    scope: dict[str, Any] = {
+        "new": object.__new__,
+        "kind": kind,
+        **{f"set_{name}": vars(kind)[name].__set__ for name in names},
+    }
+    exec("\n".join([*lines, " return copy"]), scope)
+    copier: Callable[[Any, Mapping[str, Any]], Any] = scope["copier"]
+    return copier

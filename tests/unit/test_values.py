@@ -40,8 +40,24 @@ def test_it_does_what_dataclasses_replace_does() -> None:
 
 
 def test_an_unknown_field_is_refused() -> None:
-    with pytest.raises(KeyError):
+    with pytest.raises(TypeError, match="Point: got z, wanted some of x, y, tag"):
         replace(Point(1), z=1)
+
+
+def test_a_class_with_one_field_and_fields_named_like_what_the_copier_uses() -> None:
+    @dataclasses.dataclass(frozen=True, slots=True)
+    class One:
+        value: int
+
+    @dataclasses.dataclass(frozen=True, slots=True)
+    class Odd:
+        changes: int
+        kind: int
+        new: int
+        copy: int
+
+    assert replace(One(1), value=2) == One(2)
+    assert replace(Odd(1, 2, 3, 4), kind=5, copy=6) == Odd(1, 5, 3, 6)
 
 
 @pytest.mark.parametrize("value", [Checked(1, 2), Open(1, 2)])
