@@ -33,7 +33,7 @@ def exactness(
     first: Annotated[int, typer.Option(help="Take only so many prompts.", min=1)] = 100,
     max_tokens: Annotated[int, typer.Option(help="Most output tokens of a greedy text.", min=1)] = 128,
     coupled_tokens: Annotated[int, typer.Option(help="Most output tokens of a seeded text.", min=1)] = 64,
-    texts: Annotated[int, typer.Option(help="Sampled texts for each rule and law.", min=1)] = 2000,
+    texts: Annotated[int, typer.Option(help="Sampled texts for each rule and law.", min=1)] = 1000,
     side_by_side: Annotated[int, typer.Option(help="Requests at a time.", min=1)] = 16,
     json: options.Json = None,
 ) -> None:

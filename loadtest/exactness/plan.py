@@ -43,7 +43,7 @@ class Plan:
     coupled_prompts: int = 20
     coupled_gammas: tuple[int, ...] = (2, 7)
     coupled_tokens: int = 64
-    texts: int = 2000
+    texts: int = 1000
     """Sampled texts for each rule and law."""
     side_by_side: int = 16
 

@@ -30,8 +30,8 @@ class SampledPlan:
 
     rule: Rule
     law: LawParameters = field(default_factory=LawParameters)
-    texts: int = 400
-    tokens: int = 48
+    texts: int = 200
+    tokens: int = 96
     gamma: int = 3
     first_seed: int = 0
     side_by_side: int = 64

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
+from foreword.client import AsyncClient
+from foreword.protocol.generation import GenerateRequest
 from foreword.stack.config import StackConfig
 
 QUICK = StackConfig(backoff_s=0.1, longest_backoff_s=0.1, grace_s=2.0)
@@ -15,3 +18,10 @@ def synthetic_stack(
     """Return a synthetic pair with agreement 0.8."""
     model = f"synthetic:vocab={vocabulary},agreement=0.8,seed=1,context={context}"
     return replace(QUICK, target=f"{model},step_ms={target_ms}", draft=f"{model},step_ms={draft_ms}", **changes)
+
+
+async def drafted(client: AsyncClient, request: GenerateRequest) -> None:
+    """Return when drafts are at work: ask until candidates were kept."""
+    async with asyncio.timeout(60):
+        while not (await client.generate(request)).usage.accepted_tokens:
+            await asyncio.sleep(0)

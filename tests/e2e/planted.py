@@ -1,0 +1,121 @@
+"""A service with a bug: `python -m tests.e2e.planted BUG KIND FLAGS` is `foreword serve KIND FLAGS` with it planted.
+
+A bug names the function that the engine process starts with, in the place of the service's own.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from typing import Any
+
+from foreword.protocol.words import Rule
+
+BUGS = {
+    "draft": ("rounds_after_sampling", "lies_about_its_law"),
+    "target": ("mixes_rules", "samples_afresh"),
+}
+
+
+def rounds_after_sampling(channel: Any, config: Any) -> None:
+    """Draft: candidates come from the unrounded law, and the rounded one is sent."""
+    from draft_service.drafters import choosing, model
+    from foreword.laws.sampling import sample_uniform
+
+    honest = choosing.choose
+
+    def choose(how: Any, law: Any, keys: Any, *, position: int, number: int, style: Any) -> Any:
+        chosen = honest(how, law, keys, position=position, number=number, style=style)
+        if chosen.counts is None:
+            return chosen
+        token = sample_uniform(law, number / 2.0**64)
+        # A candidate off its own support would be refused by the target; the bug has to be one that goes unnoticed.
+        return choosing.Chosen(token if token in chosen.counts.ids else chosen.token, chosen.counts)
+
+    model.choose = choose
+    _run_draft(channel, config)
+
+
+def lies_about_its_law(channel: Any, config: Any) -> None:
+    """Draft: writes the likeliest candidate of the law that it claims to have drawn from."""
+    from draft_service.drafters import choosing, model
+
+    honest = choosing.choose
+
+    def choose(how: Any, law: Any, keys: Any, *, position: int, number: int, style: Any) -> Any:
+        chosen = honest(how, law, keys, position=position, number=number, style=style)
+        if chosen.counts is None:
+            return chosen
+        counts = chosen.counts
+        likeliest = max(zip(counts.counts, counts.ids, strict=True))[1]
+        return choosing.Chosen(likeliest, counts)
+
+    model.choose = choose
+    _run_draft(channel, config)
+
+
+def mixes_rules(channel: Any, settings: Any) -> None:
+    """Target: under `block` the evidence of `token`, test and residual, as vllm-ascend had it (its issue 7807)."""
+    from target_service.engine import judge
+
+    honest = judge.gather
+
+    def gather(rule: Rule, *arguments: Any, **named: Any) -> Any:
+        return honest(Rule.TOKEN if rule is Rule.BLOCK else rule, *arguments, **named)
+
+    judge.gather = gather
+    _run_target(channel, settings)
+
+
+def samples_afresh(channel: Any, settings: Any) -> None:
+    """Target: a new sample after a mismatch under `match`, which favours what the draft writes."""
+    from dataclasses import replace
+
+    from foreword.acceptance.source import PhiloxSource
+    from foreword.addresses.keys import verification_address
+    from target_service.engine import judge
+
+    honest = judge.gather
+
+    def gather(rule: Rule, laws: Any, ids: Any, block_law: Any, *, keys: Any, round: int, base: int) -> Any:
+        evidence = honest(rule, laws, ids, block_law, keys=keys, round=round, base=base)
+        kept = sum(h == 1.0 for h in evidence.acceptance)
+        if rule is not Rule.MATCH or kept == len(ids):
+            return evidence
+        (fresh,) = PhiloxSource().choose(keys.emit, [(verification_address(round, base, kept), laws[kept])])
+        return replace(evidence, emit=(*evidence.emit[:kept], fresh, *evidence.emit[kept + 1 :]))
+
+    judge.gather = gather
+    _run_target(channel, settings)
+
+
+def _run_draft(channel: Any, config: Any) -> None:
+    from draft_service.engine.run import run
+
+    run(channel, config)
+
+
+def _run_target(channel: Any, settings: Any) -> None:
+    from target_service.engine.run import serve
+
+    serve(channel, settings)
+
+
+def main(bug: str, kind: str, flags: list[str]) -> None:
+    """Serve, with the bug where this kind of service has it."""
+    if bug in BUGS.get(kind, ()):
+        entry = f"{__spec__.name if __spec__ else 'tests.e2e.planted'}:{bug}"
+        if kind == "draft":
+            from draft_service import engine_host as host
+
+            host._ENTRY = entry
+        else:
+            from target_service import engine_host as target_host
+
+            target_host.ENTRY = entry
+    sys.argv = ["foreword", "serve", kind, *flags]
+    runpy.run_module("foreword.cli.child", run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])
