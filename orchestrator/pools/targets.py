@@ -21,6 +21,7 @@ class Pace:
         self._at_once = at_once
         self._running = 0
         self._queue: deque[Callable[[], None]] = deque()
+        self._starting = False
 
     def enter(self, start: Callable[[], None]) -> None:
         """Call `start` when there is room, perhaps at once; every start needs one `leave`."""
@@ -33,9 +34,15 @@ class Pace:
         self._next()
 
     def _next(self) -> None:
-        while self._queue and self._running < self._at_once:
-            self._running += 1
-            self._queue.popleft()()
+        if self._starting:
+            return  # a start that gave its room back at once: the loop below goes on, however many do so
+        self._starting = True
+        try:
+            while self._queue and self._running < self._at_once:
+                self._running += 1
+                self._queue.popleft()()
+        finally:
+            self._starting = False
 
 
 class TargetPool:

@@ -219,6 +219,26 @@ def test_pace_lets_some_in_and_the_rest_in_order() -> None:
     assert started == [0, 1, 2, 3]
 
 
+def test_pace_gets_past_any_number_that_give_their_room_back_at_once() -> None:
+    pace, started = Pace(2), list[int]()
+
+    def over(number: int) -> Callable[[], None]:
+        def run() -> None:
+            started.append(number)
+            pace.leave()  # its client went away in the queue, or the last target went down
+
+        return run
+
+    pace.enter(lambda: None)
+    pace.enter(lambda: None)
+    for number in range(5_000):
+        pace.enter(over(number))
+    pace.leave()
+    assert started == list(range(5_000))
+    pace.leave()
+    assert pace._running == 0
+
+
 def test_avoidance_ends_and_for_good_does_not() -> None:
     avoidance = Avoidance()
     avoidance.add("a", 100)
