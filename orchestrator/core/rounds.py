@@ -15,6 +15,7 @@ from foreword.protocol.words import FinishReason
 from foreword.values import replace
 from orchestrator.core.state import (
     Action,
+    Count,
     DraftPart,
     DraftPhase,
     Ended,
@@ -58,8 +59,18 @@ def block_gamma(session: Session, plan: RoundPlan) -> int:
     draft = session.draft
     if draft.phase is not DraftPhase.LIVE or plan.gamma <= 0:
         return 0
-    draft_left = draft.longest_length - len(session.sequence.tokens) - 1
-    return max(0, min(plan.gamma, session.request.gamma_max, output_left(session) - 1, draft_left))
+    return max(0, min(plan.gamma, session.request.gamma_max, output_left(session) - 1, _draft_left(session)))
+
+
+def _draft_left(session: Session) -> int:
+    """Return how many candidates fit into the draft's context, with the token after them."""
+    return session.draft.longest_length - len(session.sequence.tokens) - 1
+
+
+def _outgrown(session: Session, plan: RoundPlan) -> tuple[Action, ...]:
+    """Say that the session has left the draft's context: it decodes plainly, or another draft takes over."""
+    wanted = session.draft.phase is DraftPhase.LIVE and plan.gamma > 0 and output_left(session) > 1
+    return (Count("draft_outgrown"),) if wanted and _draft_left(session) <= 0 else ()
 
 
 def started(session: Session, commit: Commit, *, phase: Phase, draft: DraftPart) -> Session:
@@ -71,10 +82,10 @@ def started(session: Session, commit: Commit, *, phase: Phase, draft: DraftPart)
 
 def send_round(session: Session, plan: RoundPlan) -> Outcome:
     """Send r+1: the Commit first, then the Advance."""
-    commit = next_commit(session, plan)
+    commit, outgrown = next_commit(session, plan), _outgrown(session, plan)
     draft, advance = _advanced(session, commit, plan)
     session = started(session, commit, phase=Phase.WAIT, draft=draft)
-    return session, (ToTarget(commit), *advance, Watch(commit.round))
+    return session, (ToTarget(commit), *advance, Watch(commit.round), *outgrown)
 
 
 def advance_draft(session: Session, plan: RoundPlan) -> Outcome:

@@ -86,6 +86,12 @@ class DraftSeat:
         if self._pool.choose(self._wish, self._user.model(), avoid) is not None:
             self._dismiss(reason)
 
+    def outgrow(self) -> None:
+        """The session is longer than what the draft can read: give it up for good, for another one that can."""
+        if self.peer is not None:
+            self._avoid(None)
+            self._user.dismiss("the session has outgrown the draft's context")
+
     def close(self) -> None:
         """Give the draft up for good."""
         self._closed = True

@@ -227,15 +227,21 @@ class SessionDriver:
 
     def _react(self, action: NeedTarget | NeedDraft | Count) -> None:
         match action:
-            case NeedTarget():
+            case NeedTarget(reason):
+                self._around.meters.event("target_lost")
+                _log.debug("target lost", reason=reason, base=self.session.sequence.base)
                 self._target.seek_again()
-            case NeedDraft():
+            case NeedDraft(reason):
+                self._around.meters.event("draft_lost")
+                _log.debug("draft lost", reason=reason, base=self.session.sequence.base)
                 self._drop_ticket()
                 self._draft.seek_another()
             case Count(name):
                 self._around.meters.event(name)
                 if name in ("suspect", "link_down"):
                     self._draft.doubt(name)
+                elif name == "draft_outgrown":
+                    self._draft.outgrow()
 
     def _send_to_draft(self, command: DraftCommand) -> None:
         if self._draft.peer is not None:

@@ -239,6 +239,7 @@ class FakeDraft(FakeServer):
 
     slow = False
     silent_to_target = False
+    longest_length = 512
 
     def drafter(self) -> Drafter | None:
         return Drafter.MODEL
@@ -253,7 +254,10 @@ class FakeDraft(FakeServer):
 
     def take(self, message: object) -> None:
         if isinstance(message, m.DraftOpen):
-            bounds = draft_state.Bounds(512, 16, Drafter.MODEL)
+            if len(message.tokens) >= self.longest_length:
+                self.tell(message.sid, m.Refused(message.sid, RefusalCode.TOO_LONG, "too long"))
+                return
+            bounds = draft_state.Bounds(self.longest_length, 16, Drafter.MODEL)
             self.sessions[message.sid] = draft_core.opened(message, bounds)
             self.later(lambda: self._prefilled(message.sid), 3_000)
             return
