@@ -11,7 +11,6 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-
 _USUAL_ROWS = 64
 """What the packing is chosen for; any number of rows may come, and packing for one row costs the others dearly."""
 
