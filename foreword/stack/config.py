@@ -13,6 +13,8 @@ DEFAULT_TARGET = "embedded"
 DEFAULT_DRAFT = "lookup"
 """What drafts where nothing else is said."""
 TARGET, ORCHESTRATOR = "target", "orchestrator"
+MOST_GAMMA = 256
+"""Candidates of the longest block that an orchestrator can be set to."""
 
 _COMMAND = (sys.executable, "-m", "foreword.cli.child", "serve")
 
@@ -50,6 +52,8 @@ class StackConfig:
     def __post_init__(self) -> None:
         if self.drafts < 0:
             raise InvalidField("drafts", self.drafts, "a whole number from 0")
+        if self.gamma is not None and not 0 <= self.gamma <= MOST_GAMMA:
+            raise InvalidField("gamma", self.gamma, f"a whole number from 0 to {MOST_GAMMA}")
         if not 0 <= self.port <= 65535:
             raise InvalidField("port", self.port, "a port from 0 to 65535")
         if unknown := set(self.arguments) - {TARGET, "draft", ORCHESTRATOR}:

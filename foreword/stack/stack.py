@@ -18,7 +18,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from foreword.client import AsyncClient
-from foreword.errors import ForewordError, InvalidField, Unavailable
+from foreword.errors import ForewordError, InvalidField, Mismatch, Unavailable
+from foreword.protocol.generation import PeerInfo
 from foreword.stack.config import (
     ORCHESTRATOR,
     TARGET,
@@ -38,8 +39,9 @@ _PEERS_TIMEOUT_S = 60.0
 class Stack:
     """Starts target and drafts, then the orchestrator; entering returns when requests can be sent.
 
-    Raises Unavailable, with the last words of the service, if one does not come to serve; what was started is stopped
-    first. A service that ends later is restarted on the same port. `on_event` and `on_log` are called on the loop.
+    Raises Unavailable, with the last words of the service, if one does not come to serve, and Mismatch if the models do
+    not fit; what was started is stopped first. A service that ends later is restarted on the same port. `on_event` and
+    `on_log` are called on the loop.
     """
 
     def __init__(
@@ -130,15 +132,25 @@ class Stack:
             while True:
                 try:
                     info = await client.info()
-                    down = [peer for peer in (*info.targets, *info.drafts) if not peer.up]
-                    if not down and len(info.targets) == 1 and len(info.drafts) == drafts:
-                        return
-                    why = "; ".join(f"{peer.address}: {peer.last_error or 'not reached yet'}" for peer in down)
                 except ForewordError as error:
                     why = str(error)
+                else:
+                    peers = [*info.targets, *info.drafts]
+                    down = [peer for peer in peers if not peer.up]
+                    if not down and len(info.targets) == 1 and len(info.drafts) == drafts:
+                        _check_use(peers)
+                        return
+                    why = "; ".join(f"{peer.address}: {peer.last_error or 'not reached yet'}" for peer in down)
                 if asyncio.get_running_loop().time() > deadline:
                     raise Unavailable(f"orchestrator: got no contact with its peers ({why}), wanted it soon")
                 await asyncio.sleep(_POLL_S)
+
+
+def _check_use(peers: list[PeerInfo]) -> None:
+    """Raise Mismatch for a peer that was reached and cannot be used, such as a draft with another vocabulary."""
+    for peer in peers:
+        if peer.last_error:
+            raise Mismatch(peer.last_error)
 
 
 async def _all(work: list[Coroutine[Any, Any, None]]) -> None:
