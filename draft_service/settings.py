@@ -57,7 +57,10 @@ class DraftSettings(ServerSettings):
         "How candidates are drawn under the rule match: with the target's noise, the draft's own, or the likeliest.",
     )
     temperature_scale: float = setting(
-        1.0, "Factor of the request's temperature in the draft's law; the text's law does not depend on it.", over=0
+        1.0,
+        "Factor of the request's temperature in the draft's law; the text's law does not depend on it.",
+        over=0,
+        most=10,
     )
     support_mass: float = setting(
         0.995, "Probability mass that a law on the wire covers.", unit="share", over=0, most=1

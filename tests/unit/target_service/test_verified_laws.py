@@ -1,4 +1,4 @@
-"""What a request asks of its law holds for verified tokens as for plain ones, and rejected tokens leave nothing behind."""
+"""What a request asks of its law holds for verified tokens as for plain ones; rejected tokens leave nothing behind."""
 
 from __future__ import annotations
 
