@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 from foreword.errors import InvalidField
@@ -61,8 +60,8 @@ class LawParameters:
             raise InvalidField("top_p", self.top_p, "a number over 0 and up to 1")
         if self.min_p is not None:
             _in_range("min_p", self.min_p, 0.0, 1.0, "a number from 0 to 1")
-        if not (math.isfinite(self.repetition_penalty) and self.repetition_penalty > 0.0):
-            raise InvalidField("repetition_penalty", self.repetition_penalty, "a finite number over 0")
+        # What is far smaller or larger would take logits out of single precision.
+        _in_range("repetition_penalty", self.repetition_penalty, 0.01, 100.0, "a number from 0.01 to 100")
         _in_range("presence_penalty", self.presence_penalty, -100.0, 100.0, "a number from -100 to 100")
         _in_range("frequency_penalty", self.frequency_penalty, -100.0, 100.0, "a number from -100 to 100")
         for token, value in self.bias:
@@ -83,6 +82,10 @@ class LawParameters:
             for token in ids:
                 if not 0 <= token < vocabulary_size:
                     raise InvalidField(name, token, f"token ids from 0 to {vocabulary_size - 1}")
+        barred = self.banned_ids + (self.stop_ids if self.min_tokens else ())
+        if len(barred) >= vocabulary_size and len(set(barred)) == vocabulary_size:
+            wanted = "a token that may come: banned ids and, up to min_tokens, stop ids are all ids there are"
+            raise InvalidField("banned_ids", f"{len(self.banned_ids)} ids", wanted)
 
 
 def _in_range(name: str, value: float, low: float, high: float, wanted: str) -> None:

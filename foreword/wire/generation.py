@@ -54,7 +54,7 @@ def decode_request(data: bytes, limits: Limits) -> GenerateRequest:
     try:
         m = generation_pb2.GenerateRequest.FromString(data)
     except DecodeError as error:
-        raise ProtocolFault(f"request: got bytes that are no GenerateRequest ({error})") from error
+        raise _unreadable("request", data, "GenerateRequest", error) from error
     if len(m.stop) > _STOPS:
         raise InvalidField("stop", len(m.stop), f"at most {_STOPS} texts")
     if len(m.cache_salt) > _SALT_BYTES:
@@ -91,7 +91,7 @@ def decode_abort(data: bytes, limits: Limits) -> str:
     try:
         request_id = generation_pb2.AbortRequest.FromString(data).request_id
     except DecodeError as error:
-        raise ProtocolFault(f"abort: got bytes that are no AbortRequest ({error})") from error
+        raise _unreadable("abort", data, "AbortRequest", error) from error
     if not request_id:
         raise InvalidField("request_id", request_id, "the id of a request")
     return read_text("request_id", request_id, limits.text)
@@ -174,6 +174,10 @@ def _read_stop(stop: str, limits: Limits) -> str:
 
 def _read_top_logprobs(m: generation_pb2.GenerateRequest, limits: Limits) -> int | None:
     return read_count("top_logprobs", m.top_logprobs, most=limits.top_logprobs) if m.HasField("top_logprobs") else None
+
+
+def _unreadable(field: str, data: bytes, kind: str, error: DecodeError) -> InvalidField:
+    return InvalidField(field, f"{len(data)} bytes ({error})", f"those of a {kind}, its texts in UTF-8")
 
 
 def _text(field: str, text: str) -> str:

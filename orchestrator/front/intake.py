@@ -130,7 +130,8 @@ class Intake:
         law = request.law or self.text.defaults
         checked_law(request, law, self.model, max_output)
         ends = () if request.ignore_eos else self.model.eos_ids
-        return replace(law, stop_ids=tuple(dict.fromkeys((*law.stop_ids, *ends))))
+        law = replace(law, stop_ids=tuple(dict.fromkeys((*law.stop_ids, *ends))))
+        return law.validate(self.model.vocabulary_size)  # before min_tokens, ends are barred too
 
     def _rule(self, request: GenerateRequest, law: LawParameters, gamma: int) -> tuple[Rule, Wish]:
         """Return the rule, and which drafts may write under it."""

@@ -47,7 +47,7 @@ def refusal(message: TargetOpen, load: Load, bars: Bars) -> Refused | None:
     if load.sessions >= bars.max_sessions:
         text = f"sessions: {load.sessions} are open, wanted under {bars.max_sessions}"
         return Refused(message.sid, RefusalCode.FULL, text, retry_after_ms=bars.retry_after_ms)
-    room = length + bars.gamma_max + 1
+    room = min(length + bars.gamma_max + 1, bars.longest_length)  # blocks are cut to what is left of the context
     if room > load.free_tokens:
         text = f"tokens: {room} wanted, {load.free_tokens} fit beside the open sessions"
         return Refused(message.sid, RefusalCode.FULL, text, retry_after_ms=bars.retry_after_ms)

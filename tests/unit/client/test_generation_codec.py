@@ -242,6 +242,14 @@ def test_bad_requests_are_refused_by_field_value_and_what_is_allowed(
     assert str(caught.value).startswith(wanted)
 
 
+def test_bytes_that_cannot_be_read_are_the_callers_fault() -> None:
+    for data in (b"\xff" * 9, b"\x0a\x02\xff\xfe"):  # no message; a text that is no UTF-8
+        with pytest.raises(InvalidField, match=r"^request: got .*wanted those of a GenerateRequest"):
+            decode_request(data, LIMITS)
+        with pytest.raises(InvalidField, match=r"^abort: got"):
+            decode_abort(data, LIMITS)
+
+
 def test_bad_events_are_refused() -> None:
     delta = generation_pb2.Delta(text="ab", ids=bytes(8), sources=b"\x01")
     with pytest.raises(InvalidField, match=r"delta\.sources: got 1, wanted 2 values"):

@@ -30,6 +30,8 @@ def test_defaults_and_extremes_are_allowed() -> None:
         ("min_p", 1.1),
         ("repetition_penalty", 0.0),
         ("repetition_penalty", math.nan),
+        ("repetition_penalty", 1e-38),
+        ("repetition_penalty", 1e38),
         ("presence_penalty", 101.0),
         ("frequency_penalty", -math.inf),
         ("min_tokens", -1),
@@ -47,11 +49,18 @@ def test_out_of_range(field: str, value: Any) -> None:
         (LawParameters(bias=((1, math.inf),)), r"logit_bias\[1\]"),
         (LawParameters(banned_ids=(-1,)), "banned_ids"),
         (LawParameters(stop_ids=(10,)), "stop_ids"),
+        (LawParameters(banned_ids=tuple(range(10))), "banned_ids"),
+        (LawParameters(banned_ids=tuple(range(9)), stop_ids=(9, 9), min_tokens=1), "banned_ids"),
     ],
 )
 def test_ids_out_of_the_vocabulary(parameters: LawParameters, field: str) -> None:
     with pytest.raises(InvalidField, match=f"^{field}: got"):
         parameters.validate(10)
+
+
+def test_one_token_that_may_come_is_enough() -> None:
+    LawParameters(banned_ids=(*range(9), 8, 8), stop_ids=(0,), min_tokens=1).validate(10)
+    LawParameters(banned_ids=tuple(range(9)), stop_ids=(9,)).validate(10)
 
 
 def test_what_makes_a_law_depend_on_the_text() -> None:

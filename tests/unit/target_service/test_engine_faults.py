@@ -52,12 +52,28 @@ def test_logits_that_are_no_numbers_cost_their_session_only() -> None:
 
 
 def test_a_law_under_which_nothing_may_come_costs_its_session_only() -> None:
-    bench, bad, good = Bench(), Peer(1), Peer(2)
-    law = LawParameters(temperature=0.0, banned_ids=tuple(range(64)))
+    def leave_one(batch: Sequence[Rows], logits: list[Logits]) -> list[Logits]:
+        one = np.full_like(logits[0], -np.inf)
+        one[:, 5] = 1.0
+        return [one if entry.slot == 0 else rows for entry, rows in zip(batch, logits, strict=True)]
+
+    bench, bad, good = meddled(leave_one), Peer(1), Peer(2)
+    law = LawParameters(temperature=0.0, banned_ids=(5,))
     bench.command(open_session(1, law=law, first=bad.plain(3)), open_session(2, first=good.plain(3)))
     bench.run(300)
-    assert [(lost.sid, lost.code) for lost in bench.events(Lost)] == [(1, LossCode.RUNNER)]
+    (lost,) = bench.events(Lost)
+    assert (lost.sid, lost.code) == (1, LossCode.RUNNER)
+    assert "no token left" in lost.message
     assert [r.sid for r in bench.events(Result)] == [2, 2, 2]
+
+
+def test_a_prompt_that_fits_the_context_fits_an_empty_cache_of_that_size() -> None:
+    bench, peer = Bench(max_tokens=32), Peer(1, prompt=tuple(range(1, 32)))
+    bench.command(open_session(1, tokens=peer.prompt, first=peer.plain(5)))
+    bench.run(300)
+    assert not bench.events(Refused)
+    (result,) = bench.events(Result)
+    assert result.final
 
 
 def test_a_block_that_cannot_be_judged_costs_its_session_only() -> None:

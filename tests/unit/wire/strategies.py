@@ -73,7 +73,7 @@ laws = st.builds(
     top_k=st.none() | st.integers(1, 2**32 - 1),
     top_p=st.none() | st.floats(0.0, 1.0, exclude_min=True),
     min_p=st.none() | shares,
-    repetition_penalty=st.floats(0.0, 10.0, exclude_min=True),
+    repetition_penalty=st.floats(0.01, 100.0),
     presence_penalty=st.floats(-100.0, 100.0),
     frequency_penalty=st.floats(-100.0, 100.0),
     bias=st.lists(st.tuples(ids, st.floats(-(2**20), 2**20, width=32)), max_size=LIMITS.law_ids).map(tuple),
