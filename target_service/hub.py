@@ -116,6 +116,7 @@ class Hub:
             for sid in sorted(stream.sids):
                 stream.link.send(Lost(sid, LossCode.RUNNER, reason))
             stream.sids.clear()
+        self._note_idle()
 
     def send(self, batch: Sequence[ToEngine]) -> None:
         """Send to the engine; while there is none, nothing is waiting there either."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -171,6 +172,11 @@ async def test_waiting_for_the_last_session_ends_with_it_or_with_the_time() -> N
     assert exchange.hub.sessions == 1
     exchange.commands((1, Peer(1).close()))
     await exchange.hub.wait_idle(60.0)
+    exchange.commands((2, open_session(2)))
+    waiting = asyncio.create_task(exchange.hub.wait_idle(3600.0))
+    await asyncio.sleep(0)
+    exchange.hub.engine_down("killed by signal 9")
+    await asyncio.wait_for(waiting, 10.0)
     exchange.hub.close()
     assert exchange.stream.closed
     assert exchange.link.closed
