@@ -134,12 +134,14 @@ async def test_a_stop_text_ends_text_ids_and_usage_together(client: AsyncClient)
     async with client.stream(PROMPT, temperature=0.0, max_tokens=60, gamma=0, one_token_per_event=True) as stream:
         texts = [event.text async for event in stream if isinstance(event, Delta)]
     stop = texts[20] + texts[21]
-    cut = await client.generate(PROMPT, temperature=0.0, max_tokens=60, gamma=4, stop=(stop,))
+    cut = await client.generate(PROMPT, temperature=0.0, max_tokens=60, gamma=4, stop=(stop,), top_logprobs=2)
+    logprobs = cut.choices[0].logprobs
+    assert logprobs is not None
     assert cut.finish.reason is FinishReason.STOP
     assert cut.finish.stop == stop
     assert cut.text == whole.text[: whole.text.index(stop)]
     assert cut.ids == whole.ids[: len(cut.ids)]
-    assert cut.usage.output_tokens == len(cut.ids) <= 21
+    assert cut.usage.output_tokens == len(cut.ids) == len(logprobs.chosen) == len(logprobs.top) <= 21
 
 
 async def test_timings_name_the_parts_of_a_round(client: AsyncClient) -> None:

@@ -5,6 +5,7 @@ Each test is a kind of fault that users of speculative decoding reported, with t
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -13,11 +14,12 @@ from foreword.errors import InvalidField
 from foreword.laws.parameters import LawParameters
 from foreword.protocol.generation import Delta, Event, Finish, GenerateRequest, Speculation, TokenPrompt, Usage
 from foreword.protocol.messages import BlockOrder, Commit, Tokens
-from foreword.protocol.words import FinishReason, TokenSource
+from foreword.protocol.words import FinishReason, RefusalCode, TokenSource
 from orchestrator.front.checks import FrontLimits, chosen_gamma
+from orchestrator.sink.usage import UsageCounter
 from tests.unit.orchestrator.test_front import PROMPT, Stage, ids_of, text_of
 from tests.unit.orchestrator.texts import WordStream, WordText
-from tests.unit.orchestrator.world import World, guess, text_after
+from tests.unit.orchestrator.world import World, guess, refusal, text_after
 
 REQUEST = GenerateRequest("1 2 3", max_tokens=40, law=LawParameters(temperature=0.0))
 WORDS = text_after(PROMPT, 40)
@@ -159,6 +161,21 @@ async def test_a_prompt_longer_than_the_drafts_context_is_decoded_plainly() -> N
     assert finish_of(events).usage.verifications == 0
 
 
+async def test_a_draft_that_is_full_is_asked_again_and_nobody_waits_for_it() -> None:
+    """A draft without room costs a session its speed for a while, and never its answer."""
+    world = World()
+    world.fake_drafts[0].refuse = refusal(RefusalCode.FULL, 100)
+    stage = Stage(world)
+    task = asyncio.create_task(stage.run(asking(4)))
+    world.clock.call_later(150_000, lambda: setattr(world.fake_drafts[0], "refuse", None))
+    events = await task
+    usage = finish_of(events).usage
+    assert ids_of(events) == WORDS
+    assert usage.plain_steps >= 8
+    assert usage.verifications > 0
+    assert world.counts["draft_lost"] == 2
+
+
 async def test_drafts_write_as_many_candidates_as_were_asked_for() -> None:
     """A block is as long as the request says, not as long as some other default, until the budget cuts it."""
     stage = Stage()
@@ -214,8 +231,6 @@ async def test_an_acceptance_of_everything_by_counting_only_what_was_kept_is_cau
         ids = result.ids[: verdict.kept]
         kept = replace(result, ids=ids, acceptance=result.acceptance[: verdict.kept])
         honest(self, replace(decided, emit=replace(decided.emit, result=kept)))
-
-    from orchestrator.sink.usage import UsageCounter
 
     honest = UsageCounter.decided
     monkeypatch.setattr(UsageCounter, "decided", flattered)

@@ -240,6 +240,7 @@ class FakeDraft(FakeServer):
     slow = False
     silent_to_target = False
     longest_length = 512
+    refuse: m.Refused | None = None
 
     def drafter(self) -> Drafter | None:
         return Drafter.MODEL
@@ -254,8 +255,9 @@ class FakeDraft(FakeServer):
 
     def take(self, message: object) -> None:
         if isinstance(message, m.DraftOpen):
-            if len(message.tokens) >= self.longest_length:
-                self.tell(message.sid, m.Refused(message.sid, RefusalCode.TOO_LONG, "too long"))
+            refused = refusal(RefusalCode.TOO_LONG) if len(message.tokens) >= self.longest_length else self.refuse
+            if refused is not None:
+                self.tell(message.sid, m.Refused(message.sid, refused.code, "no", refused.retry_after_ms))
                 return
             bounds = draft_state.Bounds(self.longest_length, 16, Drafter.MODEL)
             self.sessions[message.sid] = draft_core.opened(message, bounds)
