@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 
@@ -185,7 +186,12 @@ class DraftProcess:
                     self._drained.set()
 
     def _push(self, message: Blocks) -> None:
-        for fate, times in self._links.push(message).items():
+        fates = self._links.push(message)
+        # Behind the link's writer, which what was pushed has woken: a block is what everybody waits for.
+        asyncio.get_running_loop().call_soon(self._count_blocks, message, fates)
+
+    def _count_blocks(self, message: Blocks, fates: Counter[str]) -> None:
+        for fate, times in fates.items():
             self._metrics.count(fate, times)
         self._metrics.blocks(message)
 
