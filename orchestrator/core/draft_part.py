@@ -99,13 +99,16 @@ def link_state(session: Session, message: LinkState) -> Outcome:
 
 
 def followed(session: Session, message: Follow) -> Outcome:
-    """The draft compared its guesses with leased tokens: a suspect whose stretch is over is tried again."""
+    """The draft compared its guesses with leased tokens: a suspect whose stretch is over is tried again.
+
+    Even one whose link was reported down: of the two ends that report, the slower may tell of the loss after the other
+    has told that the link is back, and then no news follows until a block is asked for. In vain it costs one wait.
+    """
     draft = session.draft
-    if message.sid != draft.sid or draft.phase is not DraftPhase.SUSPECT:
+    if message.sid != draft.sid or draft.phase is not DraftPhase.SUSPECT or session.sequence.base < draft.retry_base:
         return session, ()
-    if draft.link_down or session.sequence.base < draft.retry_base:
-        return session, ()
-    return end_lease(replace(session, draft=replace(draft, phase=DraftPhase.LIVE, late=LATE_ROUNDS - 1)))
+    draft = replace(draft, phase=DraftPhase.LIVE, late=LATE_ROUNDS - 1, link_down=False)
+    return end_lease(replace(session, draft=draft))
 
 
 def after_round(session: Session, result: Result) -> Outcome:

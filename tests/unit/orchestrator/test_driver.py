@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foreword.errors import EngineFailure, Full, InvalidField, Unavailable
-from foreword.protocol.messages import Advance, Commit, DraftClose, TargetClose, TargetOpen
+from foreword.protocol.messages import Advance, Commit, DraftClose, LinkState, TargetClose, TargetOpen
 from foreword.protocol.words import FinishReason, LossCode, RefusalCode
 from orchestrator.core.state import Phase
 from orchestrator.sessions.limits import SessionLimits
@@ -287,6 +287,22 @@ def test_slow_draft_becomes_suspect_and_plain_decoding_goes_on() -> None:
     check(recorder)
     assert world.counts["suspect"] >= 1
     assert 2 <= recorder.late <= 6
+
+
+def test_draft_is_tried_again_when_the_targets_news_of_a_lost_link_comes_last() -> None:
+    world = World()
+    driver, recorder = world.drive(world.session(max_output=120))
+    world.clock.run_for(150_000)
+    target, draft = world.fake_targets[0], world.fake_drafts[0]
+    ticket = driver.session.draft.target.ticket
+    draft.tell(None, LinkState(ticket, target.instance, up=False))
+    draft.tell(None, LinkState(ticket, target.instance, up=True))
+    world.clock.run_for(50_000)
+    target.tell(None, LinkState(ticket, target.instance, up=False))  # it noticed after the draft had dialled again
+    world.clock.run()
+    check(recorder, 120)
+    assert 0 in recorder.gammas
+    assert recorder.gammas[-2] > 0
 
 
 def test_suspect_draft_is_left_for_a_better_one() -> None:
