@@ -11,7 +11,7 @@ import structlog
 from draft_service.engine.run import EngineConfig
 from draft_service.engine_messages import FromEngine, Ready, ToEngine
 from foreword.engine.process import EngineOptions, EngineProcess
-from foreword.errors import ForewordError
+from foreword.errors import EngineFailure, ForewordError
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
@@ -45,11 +45,13 @@ class EngineHost:
 
     async def start(self) -> None:
         """Start the first engine; raises what it could not start with."""
-        self._process = await EngineProcess.start(
+        process = await EngineProcess.start(
             _ENTRY, self._config, options=self._options, on_batch=self._on_batch, on_exit=self._exited
         )
-        self.ready = self._process.info
-        _log.info("engine ready", pid=self._process.pid)
+        if not process.is_running:  # it died before this line
+            raise EngineFailure(f"{self._options.name}: ended as soon as it was ready")
+        self._process, self.ready = process, process.info
+        _log.info("engine ready", pid=process.pid)
 
     @property
     def running(self) -> bool:
@@ -76,9 +78,9 @@ class EngineHost:
             await self._process.stop()
 
     def _exited(self, error: ForewordError | None) -> None:
-        self._process = None
-        if self._stopping or error is None:
-            return
+        known, self._process = self._process, None
+        if known is None or self._stopping or error is None:
+            return  # one that is not known yet is told of by `start`
         _log.error("engine lost", reason=error.message)
         self._on_lost(error)
         self._restart = asyncio.get_running_loop().create_task(self._start_again())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import structlog
 
 from foreword.engine.process import EngineOptions, EngineProcess
-from foreword.errors import ForewordError
+from foreword.errors import EngineFailure, ForewordError
 from target_service.engine.messages import Described
 from target_service.engine.run import ENTRY, EngineSettings
 from target_service.hub import Hub
@@ -40,6 +40,8 @@ class EngineHost:
         engine = await EngineProcess.start(
             ENTRY, self._settings, options=self._options, on_batch=self._hub.take, on_exit=self._exited
         )
+        if not engine.is_running:  # it died before this line, and `_exited` has been called for it
+            raise EngineFailure(f"{self._options.name}: ended as soon as it was warm")
         self._engine, self.described = engine, engine.info
         self._hub.engine_up(engine.send)
         self._on_warm(True)

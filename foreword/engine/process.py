@@ -124,7 +124,10 @@ class EngineProcess:
 
     async def _spawn(self, entry: str, settings: object) -> None:
         first = pack(Kind.START, Start(entry, settings))  # before there is a process that would have to be ended
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:  # for want of descriptors, say: whoever restarts engines tries again
+            raise EngineFailure(f"{self._options.name}: cannot be started ({error.strerror})") from error
         try:
             with theirs:
                 await self._launch(theirs.fileno())
