@@ -12,7 +12,7 @@ import pytest_asyncio
 from foreword.client import AsyncClient
 from foreword.errors import DeadlineExceeded, Full, InvalidField, NotFound
 from foreword.protocol.generation import Delta, Finish, GenerateRequest, TokenPrompt
-from foreword.protocol.words import FinishReason, Rule
+from foreword.protocol.words import FinishReason, Rule, TokenSource
 from foreword.rpc.calls import call_unary
 from foreword.wire.generation import GENERATE, encode_request
 from foreword.wire.generation_events import decode_event
@@ -273,6 +273,25 @@ async def test_a_draft_with_another_vocabulary_is_named_and_not_used(folder, ser
     finally:
         await front.stop()
         await stranger.stop()
+
+
+async def test_beyond_the_drafts_context_the_target_decodes_plainly(folder, served: Deployment) -> None:  # type: ignore[no-untyped-def]
+    short = "synthetic:vocab=64,step_ms=0.2,agreement=0.8,seed=1,context=64"
+    draft = await start_draft(folder, "short", model=short).ready()
+    front = await start_orchestrator(folder, served.targets, [draft], "front").ready()
+    try:
+        async with AsyncClient(front.address) as client:
+            plain = await client.generate(PROMPT, temperature=0.0, max_tokens=150, gamma=0)
+            fast = await client.generate(PROMPT, temperature=0.0, max_tokens=150, gamma=4)
+            beyond = await client.generate(TokenPrompt((1,) * 80), temperature=0.0, max_tokens=10, gamma=4)
+        assert fast.ids == plain.ids
+        assert fast.usage.verifications > 0
+        assert fast.usage.plain_steps >= 150 + len(PROMPT.ids) - 64
+        assert all(source is TokenSource.TARGET for source in fast.choices[0].sources[64 - len(PROMPT.ids) :])
+        assert (beyond.usage.verifications, beyond.usage.plain_steps) == (0, 10)
+    finally:
+        await front.stop()
+        await draft.stop()
 
 
 async def test_more_requests_than_allowed_are_told_to_wait(folder, served: Deployment) -> None:  # type: ignore[no-untyped-def]
