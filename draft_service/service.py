@@ -153,6 +153,7 @@ class DraftProcess:
 
     async def _drain(self) -> None:
         if self._host.running:
+            self._drained.clear()  # the loss of an earlier engine has set it
             self.to_engine(Drain())
             await self._drained.wait()
         self._servicer.close_all()

@@ -212,6 +212,8 @@ async def test_a_dead_engine_ends_the_streams_and_another_takes_its_place(scene:
         await second.next(DraftOpened)
         second.order(1, 1)
         assert (await target.next(Block)).ticket == target.ticket(2).ticket
+        draft.stop.set()  # sessions of the second engine are moved away like those of the first
+        assert (await second.next(Lost)).code is LossCode.DRAINING
 
 
 async def test_a_model_that_is_not_there_is_one_line(start: Start, tmp_path: Path) -> None:
