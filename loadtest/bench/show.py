@@ -41,10 +41,12 @@ def machine_line(machine: Mapping[str, Any]) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number as people read it: three significant digits, and all digits before the point."""
+    """Return a number as people read it: about three significant digits, and all digits before the point."""
     if value == 0:
         return "0"
     size = abs(value)
+    if size < 0.001:
+        return f"{value:.1e}"
     digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
     return f"{value:.{digits}f}"
 

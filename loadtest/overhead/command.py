@@ -72,7 +72,7 @@ async def measure(plan: Plan, progress: Progress) -> Findings:
     return Findings(
         figures={"arms": [arm.json(plan) for arm in arms]},
         bars=bars_of(arms),
-        tables=tables_of(plan, arms),
+        tables=tables_of(arms),
         notes=notes_of(plan, arms),
         draw=partial(draw_rounds, arms),
     )

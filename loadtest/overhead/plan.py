@@ -62,7 +62,7 @@ class Plan:
     def prompt(self, session: int, repeat: int) -> list[int]:
         """Return the prompt of a session: another text for each of them, the same ones in every run."""
         number = repeat * MOST_SESSIONS + session
-        return [1, number % _VOCABULARY, number // _VOCABULARY % _VOCABULARY]
+        return [number // _VOCABULARY**place % _VOCABULARY for place in range(3)]
 
     def json(self) -> dict[str, Any]:
         """Return it as what JSON can say."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def tables_of(plan: Plan, arms: Sequence[ArmFigures]) -> list[Table]:
+def tables_of(arms: Sequence[ArmFigures]) -> list[Table]:
     """Return the tables: throughput against the formula, the parts of a round, CPU time."""
     return [_throughput(arms), _parts(arms), *_cpu(arms)]
 

@@ -1,0 +1,47 @@
+"""CPU times, from a made-up /proc and from the real one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from loadtest.bench.cpu import children, cpu_ns, difference_ms, family, spent_ns
+
+
+def plant(proc: Path, pid: int, *, threads: dict[int, tuple[str, str]]) -> None:
+    for thread, (schedstat, started) in threads.items():
+        folder = proc / str(pid) / "task" / str(thread)
+        folder.mkdir(parents=True)
+        (folder / "schedstat").write_text(schedstat)
+        (folder / "children").write_text(started)
+
+
+def test_threads_are_added_up_and_children_found(tmp_path: Path) -> None:
+    plant(tmp_path, 7, threads={7: ("1000 5 2", "8 9 "), 71: ("234 1 1", "")})
+    assert cpu_ns(7, tmp_path) == 1234
+    assert children(7, tmp_path) == [8, 9]
+
+
+def test_what_the_kernel_does_not_tell_is_left_out(tmp_path: Path) -> None:
+    plant(tmp_path, 7, threads={7: ("", "")})
+    assert cpu_ns(7, tmp_path) is None
+    assert cpu_ns(8, tmp_path) is None
+    assert children(8, tmp_path) == []
+    assert spent_ns({"gone": 2**22 + 1}) == {}
+
+
+def test_only_names_of_both_readings_count() -> None:
+    assert difference_ms({"a": 1_000_000, "b": 5}, {"a": 3_500_000, "c": 9}, ("a", "b", "c")) == {"a": 2.5}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_this_process_is_the_client() -> None:
+    pids = family({"target": None, "draft": os.getppid()})
+    assert pids["client"] == os.getpid()
+    assert pids["draft"] == os.getppid()
+    before = spent_ns(pids)
+    assert sum(range(200_000)) > 0
+    assert difference_ms(before, spent_ns(pids), ["client"])["client"] > 0.0
