@@ -172,9 +172,17 @@ class Engine:
             raise EngineFailure(f"drafter: {self._failures} passes in a row failed, the last with: {error.message}")
 
     def _trim(self) -> None:
-        """Drop caches, least recently used first, while they hold more than there is room for."""
+        """Keep what is cached within the room: whoever does not fit any more goes, and caches of resting sessions.
+
+        Without the first, sessions that have grown together beyond it would fill each other's caches again every round.
+        """
         room = self._policy.room.tokens
-        if room is None or self._drafter.resident_tokens <= room:
+        if room is None:
+            return
+        while self._table.committed > room:
+            text = f"tokens: {self._table.committed} are open, wanted at most {room}, and this session is the youngest"
+            self._keeper.lose(self._table.youngest(), LossCode.EVICTED, text)
+        if self._drafter.resident_tokens <= room:
             return
         resting = [entry for entry in self._table.resting() if entry.session.cached > 0]
         for entry in sorted(resting, key=lambda entry: entry.touched_ns):

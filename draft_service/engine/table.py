@@ -109,6 +109,10 @@ class Table:
         """Return the session that uses a ticket now."""
         return self._tickets.get(ticket)
 
+    def youngest(self) -> Entry:
+        """Return the session that was opened last."""
+        return next(reversed(self._entries.values()))
+
     def resting(self) -> list[Entry]:
         """Return the sessions that no step has anything to do for."""
         shelves = (self.drafting, self.reading, self.following)

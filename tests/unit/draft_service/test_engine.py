@@ -451,3 +451,24 @@ def test_a_dropped_cache_is_filled_in_chunks_before_following() -> None:
     bench.settle()
     assert bench.events() == [Follow(1, base=8, compared=8, agreed=4)]
     assert [len(read) for _, read in bench.fake.steps] == [16, 16, 16, 16]
+
+
+def test_sessions_that_grow_out_of_the_room_together_are_let_go_youngest_first() -> None:
+    """A full cache neither grows past its room nor is filled again every round: somebody decodes without a draft."""
+    bench = Bench(policy=Policy(room=Room(tokens=100)))
+    bench.open(*(opening(sid, tuple(range(30))) for sid in (1, 2, 3)))
+    bench.settle()
+    bench.events()
+    sids = [1, 2, 3]
+    for round in range(1, 21):
+        for sid in sids:
+            bench.order(sid, round, (7,) * (3 if round > 1 else 0), gamma=2)
+        bench.settle()
+        for event in bench.events():
+            assert isinstance(event, Lost)
+            assert event.code is LossCode.EVICTED
+            assert "wanted at most 100" in event.message
+            assert event.sid == sids.pop(), "the youngest"
+        assert sum(map(len, bench.fake.caches.values())) <= 100 + 2 * len(sids)
+    assert sids == [1]
+    assert bench.counts()["lost_evicted"] == 2
