@@ -10,7 +10,7 @@ from typing import Any
 from foreword.engine.framing import Kind, Start, Unpacker, pack
 from foreword.errors import ForewordError
 
-_READ_BYTES = 1 << 20
+_READ_BYTES = 1 << 18
 
 
 class EngineStopped(Exception):
@@ -81,4 +81,6 @@ class EngineChannel:
             messages.extend(self._unpacker.feed(data))
             if not data or any(kind is Kind.STOP for kind, _ in messages):
                 self._ended = True
+            if len(data) < _READ_BYTES:  # nothing is left; to ask for it would cost as much as what was read
+                break
         return messages
