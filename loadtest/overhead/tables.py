@@ -34,22 +34,17 @@ def notes_of(plan: Plan, arms: Sequence[ArmFigures]) -> list[str]:
 
 
 def _throughput(arms: Sequence[ArmFigures]) -> Table:
-    columns = ("sessions", "tok/s", "formula", "share", "of settings", "E(γ)", "γ·t_draft ms", "t_target ms", "late")
-    rows = tuple(
-        (
-            str(arm.sessions),
-            arm.median(lambda t: t.steady.tokens_per_s),
-            arm.ideal,
-            _with_interval(arm.share),
-            _with_interval(arm.share_of_settings),
-            arm.median(lambda t: t.emitted),
-            arm.median(lambda t: t.cost.draft_ms),
-            arm.median(lambda t: t.cost.target_ms),
-            str(sum(trial.late for trial in arm.trials)),
-        )
-        for arm in arms
+    rows: tuple[tuple[Cell, ...], ...] = (
+        ("tokens/s", *(arm.median(lambda t: t.steady.tokens_per_s) for arm in arms)),
+        ("formula, tokens/s", *(arm.ideal for arm in arms)),
+        ("share", *(_with_interval(arm.share) for arm in arms)),
+        ("share of settings", *(_with_interval(arm.share_of_settings) for arm in arms)),
+        ("E(γ)", *(arm.median(lambda t: t.emitted) for arm in arms)),
+        ("γ·t_draft, ms", *(arm.median(lambda t: t.cost.draft_ms) for arm in arms)),
+        ("t_target, ms", *(arm.median(lambda t: t.cost.target_ms) for arm in arms)),
+        ("late blocks", *(str(sum(trial.late for trial in arm.trials)) for arm in arms)),
     )
-    return Table("Tokens per second against the formula", columns, rows)
+    return Table("Tokens per second against the formula", ("", *_heads(arms)), rows)
 
 
 def _parts(arms: Sequence[ArmFigures]) -> Table:
