@@ -75,11 +75,14 @@ class DraftSettings(ServerSettings):
     lookup_min: int = setting(2, "Shortest n-gram that lookup searches for.", unit="tokens", least=1, most=64)
     lookup_max: int = setting(4, "Longest n-gram that lookup searches for.", unit="tokens", least=1, most=64)
     max_sessions: int = setting(256, "Most sessions at a time.", unit="sessions", least=1)
-    max_tokens: int = setting(
-        65536,
-        "Most tokens of all sessions together; caches of resting ones are dropped beyond.",
+    max_tokens: int | None = setting(
+        None,
+        "Most tokens of all sessions together; none takes what fits into memory_share, for lookup 262144.",
         unit="tokens",
         least=16,
+    )
+    memory_share: float = setting(
+        0.2, "Share of the memory that is free at start which the cache of a model may take.", over=0, most=0.95
     )
     prefill_chunk: int = setting(256, "Most tokens that one step reads ahead.", unit="tokens", least=1)
 
@@ -103,4 +106,5 @@ class DraftSettings(ServerSettings):
             lookup=LookupStyle(self.lookup_min, self.lookup_max).validate(),
         )
         room = Room(self.max_sessions, self.max_tokens)
-        return EngineConfig(drafter, Policy(self.gamma_max, self.stop_threshold, chunk=self.prefill_chunk, room=room))
+        policy = Policy(self.gamma_max, self.stop_threshold, chunk=self.prefill_chunk, room=room)
+        return EngineConfig(drafter, policy, self.memory_share)

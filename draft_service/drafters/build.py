@@ -56,5 +56,5 @@ def build_drafter(config: DrafterConfig) -> Drafter:
         chunk=config.chunk,
     )
     info = replace(built.info, name=config.name) if config.name else built.info
-    abilities = Abilities(config.kind, built.runner.longest_context, info.vocabulary_size, info)
+    abilities = Abilities(config.kind, built.runner.longest_context, info.vocabulary_size, info, built.token_bytes)
     return ModelDrafter(built.runner, abilities, config.style)

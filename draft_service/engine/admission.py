@@ -8,9 +8,13 @@ from draft_service.drafters.port import Abilities
 from foreword.errors import InvalidField
 from foreword.protocol.messages import DraftOpen, Refused
 from foreword.protocol.words import RefusalCode
+from foreword.runner.memory import tokens_that_fit
+from foreword.values import replace
 
 RETRY_MS = 1000
 """When to ask again after a refusal for want of room."""
+LIGHT_TOKENS = 1 << 18
+"""Tokens of all sessions where a token takes little memory and no number is set; lookup indexes them in some 130 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,15 @@ class Room:
     sessions: int = 256
     tokens: int | None = None
     """Most committed tokens of all sessions, and of their caches; None for no bound."""
+
+
+def room_in_memory(room: Room, abilities: Abilities, free_bytes: int, *, share: float) -> Room:
+    """Return the room with a bound on its tokens: the given one, else what fits into a share of the free memory."""
+    if room.tokens is not None:
+        return room
+    if abilities.token_bytes is None:
+        return replace(room, tokens=LIGHT_TOKENS)
+    return replace(room, tokens=tokens_that_fit(free_bytes, share, token_bytes=abilities.token_bytes))
 
 
 @dataclass(frozen=True, slots=True)

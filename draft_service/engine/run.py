@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from draft_service.drafters.build import DrafterConfig, build_drafter
+from draft_service.engine.admission import room_in_memory
 from draft_service.engine.costs import measure_costs
 from draft_service.engine.engine import Engine, Policy
 from draft_service.engine_messages import FromEngine, Ready, ToEngine
+from foreword.runner.memory import available_bytes
+from foreword.values import replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,8 @@ class EngineConfig:
 
     drafter: DrafterConfig
     policy: Policy
+    memory_share: float = 0.2
+    """Of the memory that is free once the drafter is loaded, where the policy sets no number of tokens."""
 
 
 class Channel(Protocol):
@@ -39,7 +44,8 @@ def run(channel: Channel, config: EngineConfig) -> None:
     """Build the drafter, warm it up, and serve until the service wants the end."""
     drafter = build_drafter(config.drafter)
     costs = measure_costs(drafter)
-    engine = Engine(drafter, config.policy, time.monotonic_ns)
+    room = room_in_memory(config.policy.room, drafter.abilities, available_bytes(), share=config.memory_share)
+    engine = Engine(drafter, replace(config.policy, room=room), time.monotonic_ns)
     gc.freeze()  # what loading left is never garbage; scanning it takes longer than a drafting step
     channel.ready(Ready(drafter.abilities, costs))
     while True:

@@ -13,6 +13,7 @@ from foreword.models.synthetic import SyntheticModel
 from foreword.models.synthetic_tokenizer import SyntheticTokenizer
 from foreword.models.tokenizer import Tokenizer
 from foreword.protocol.info import ModelInfo
+from foreword.runner.memory import token_bytes
 from foreword.runner.port import Runner
 from foreword.testing.synthetic import Side, SyntheticRunner
 
@@ -24,6 +25,8 @@ class BuiltRunner:
     runner: Runner
     info: ModelInfo
     tokenizer: Tokenizer
+    token_bytes: int | None = None
+    """Bytes of one token's keys and values; None where they take no memory to speak of."""
 
 
 def build_runner(
@@ -55,7 +58,8 @@ def build_runner(
         longest_context=loaded.info.longest_context,
         chunk=chunk,
     )
-    return BuiltRunner(runner, loaded.info, loaded.tokenizer)
+    size = token_bytes(loaded.module.config.get_text_config(), loaded.module.dtype.itemsize)
+    return BuiltRunner(runner, loaded.info, loaded.tokenizer, size)
 
 
 def _synthetic(source: ModelSource, model: SyntheticModel, side: Side) -> BuiltRunner:

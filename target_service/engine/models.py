@@ -15,9 +15,9 @@ from foreword.models.load_tokenizer import load_tokenizer
 from foreword.models.source import ModelSource, parse_source
 from foreword.models.synthetic import SyntheticModel
 from foreword.protocol.info import ModelInfo
+from foreword.runner.memory import available_bytes, token_bytes, tokens_that_fit
 from foreword.runner.port import Runner
 from foreword.testing.synthetic import Side, SyntheticRunner
-from target_service.engine.memory import available_bytes, tokens_that_fit
 
 if TYPE_CHECKING:
     from foreword.models.load import LoadedModel
@@ -85,11 +85,8 @@ def _real(source: ModelSource, settings: ModelSettings) -> Loaded:
 
 
 def _fitting(model: LoadedModel, share: float) -> int:
-    config = model.module.config.get_text_config()
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    token_bytes = 2 * config.num_hidden_layers * heads * size * model.module.dtype.itemsize
-    return tokens_that_fit(available_bytes(), share, token_bytes=token_bytes)
+    size = token_bytes(model.module.config.get_text_config(), model.module.dtype.itemsize)
+    return tokens_that_fit(available_bytes(), share, token_bytes=size)
 
 
 class LoggedProgress:

@@ -1,4 +1,4 @@
-"""What happens before an engine serves: settings, model, memory, warm-up."""
+"""What happens before an engine serves: settings, model, warm-up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from foreword.models.synthetic import SyntheticModel
 from foreword.settings.load import load as load_settings
 from foreword.testing.synthetic import Pace, Side, SyntheticRunner
 from target_service.core.policy import StepPolicyName
-from target_service.engine.memory import available_bytes, tokens_that_fit
 from target_service.engine.models import SYNTHETIC_TOKENS, ModelSettings, load
 from target_service.engine.warmup import warm_up
 from target_service.service import engine_settings
@@ -55,25 +54,6 @@ def test_the_warm_up_measures_what_fits_and_leaves_nothing(context: int) -> None
     if context >= 20:
         assert measured[3:] == [(8, 24_000), (16, 32_000)]
     assert runner.resident_tokens == 0
-
-
-def test_tokens_that_fit_leave_room_for_buffers_that_double() -> None:
-    assert tokens_that_fit(1_000_000, 0.5, token_bytes=100) == 2_500
-    with pytest.raises(InvalidField, match=r"memory_share: got 0\.1"):
-        tokens_that_fit(1_000, 0.1, token_bytes=100)
-
-
-def test_memory_is_what_machine_and_control_group_leave(tmp_path: Path) -> None:
-    meminfo, group = tmp_path / "meminfo", tmp_path / "group"
-    meminfo.write_text("MemTotal:  2000 kB\nMemAvailable:    1000 kB\n")
-    assert available_bytes(meminfo, group) == 1_024_000
-    group.mkdir()
-    (group / "memory.max").write_text("max\n")
-    (group / "memory.current").write_text("5\n")
-    assert available_bytes(meminfo, group) == 1_024_000
-    (group / "memory.max").write_text("600000\n")
-    (group / "memory.current").write_text("100000\n")
-    assert available_bytes(meminfo, group) == 500_000
 
 
 def test_settings_reach_the_engine(tmp_path: Path) -> None:
