@@ -25,13 +25,24 @@ def known(workload: Workload) -> list[Leaf]:
 
 
 def settings_of(workload: Workload) -> ServerSettings:
-    """Return the settings as the service would have them; raises ForewordError if it would not start."""
+    """Return the settings as the service would have them; raises ForewordError if it would not start.
+
+    A base says nothing of TLS and would not start for that reason alone; here it is taken as if an overlay had.
+    """
     variables = {leaf.variable: leaf.path for leaf in known(workload)}
     given = {variables[e["name"]]: e.get("value", POD_IP) for e in workload.container.get("env", ())}
+    if not speaks_of_tls(workload):
+        given["insecure",] = "true"
     with TemporaryDirectory() as folder:
         path = Path(folder, workload.config.name)
         path.write_text(workload.config_text())
         return load(workload.kind.settings, flags=given, config=path)
+
+
+def speaks_of_tls(workload: Workload) -> bool:
+    """Return whether the settings file brings TLS or does without it by name."""
+    values = workload.config_values()
+    return bool(values.get("tls") or values.get("insecure"))
 
 
 def names_exist(objects: list[Manifest]) -> Iterator[str]:
@@ -60,7 +71,7 @@ def listens_off_loopback(objects: list[Manifest]) -> Iterator[str]:
         settings = settings_of(workload)
         if is_loopback(settings.listen):
             yield f"{workload.name}: listens on {settings.listen}, which only the pod reaches"
-        if not settings.tls.enabled and not settings.insecure:
+        if not speaks_of_tls(workload):
             yield f"{workload.name}: neither TLS nor insecure"
 
 
