@@ -38,6 +38,7 @@ class GenerationServicer:
                     self._generate,
                     decode=lambda data: decode_request(data, limits),
                     encode=encode_event,
+                    write_s=self._front.patience_s,
                     roles=CLIENTS,
                 ),
                 "Abort": unary(

@@ -5,6 +5,7 @@ Frames stay bytes in gRPC, because the codec reads and writes them in one step; 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -13,9 +14,10 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
+from foreword.errors import DeadlineExceeded
 from foreword.rpc.roles import ALL_ROLES, Role, RolePolicy
 from foreword.rpc.tls import peer_identity
-from foreword.rpc.transport import ServerTransport, Transport
+from foreword.rpc.transport import STREAM_OVER, ServerTransport, Transport
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Request = TypeVar("Request")
@@ -74,20 +76,35 @@ def server_stream(
     *,
     decode: Callable[[bytes], Request],
     encode: Callable[[Response], bytes],
+    write_s: float | None = None,
     roles: frozenset[Role] = ALL_ROLES,
 ) -> Method:
-    """A method with one request and a stream of responses."""
+    """A method with one request and a stream of responses.
+
+    A client that does not take a response within `write_s` seconds ends the call with DeadlineExceeded.
+    """
 
     def build(check: Callable[[Context], None]) -> grpc.RpcMethodHandler[Any, Any]:
         async def behaviour(request: bytes, context: Context) -> None:
             check(context)
             async with aclosing(call(decode(request), context)) as responses:
                 async for response in responses:
-                    await context.write(encode(response))
+                    await _write(context, encode(response), write_s)
 
         return grpc.unary_stream_rpc_method_handler(behaviour)
 
     return Method(build, roles)
+
+
+async def _write(context: Context, data: bytes, limit_s: float | None) -> None:
+    try:
+        async with asyncio.timeout(limit_s):
+            await context.write(data)
+    except TimeoutError:
+        text = f"client: took nothing for {limit_s:g} s, wanted it to keep reading"
+        raise DeadlineExceeded(text) from None
+    except STREAM_OVER as error:  # a client that cancels shows as this or as the cancelling of the task
+        raise asyncio.CancelledError from error
 
 
 def link_stream(serve: Callable[[Transport, Context], Awaitable[None]], *, roles: frozenset[Role]) -> Method:

@@ -27,6 +27,9 @@ class Transport(Protocol):
         """Say that nothing more will be written; returns whether the stream is over with that."""
 
 
+STREAM_OVER = (grpc.RpcError, asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError)
+"""What gRPC raises from a read or write of a server's stream that is over."""
+
 Dial = Callable[[], AbstractAsyncContextManager[Transport]]
 """Opens a stream to a peer; leaving the context ends it."""
 
@@ -43,14 +46,14 @@ class ServerTransport:
     async def read(self) -> bytes | None:
         try:
             frame = await self._context.read()
-        except (grpc.RpcError, asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError) as error:
+        except STREAM_OVER as error:
             raise Unavailable(f"stream: the peer went away ({_one_line(error)})") from error
         return frame if isinstance(frame, bytes) else None  # grpc.aio.EOF
 
     async def write(self, frame: bytes) -> None:
         try:
             await self._context.write(frame)
-        except (grpc.RpcError, asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError) as error:
+        except STREAM_OVER as error:
             raise Unavailable(f"stream: the peer went away ({_one_line(error)})") from error
 
     async def finish(self) -> bool:

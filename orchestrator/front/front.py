@@ -91,6 +91,11 @@ class Front:
         self._idle = asyncio.Event()
         self._idle.set()
 
+    @property
+    def patience_s(self) -> float:
+        """How long a client may stop reading."""
+        return self._settings.patience_us / SECOND_US
+
     def open_up(self, intake: Intake) -> None:
         """Take requests from now on."""
         self._intake = intake

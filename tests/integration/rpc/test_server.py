@@ -87,6 +87,52 @@ async def test_a_stream_delivers_what_came_before_its_error():
             await call.read()
 
 
+class Flood:
+    """A stream that is longer than any buffer; tells when it is over."""
+
+    def __init__(self, write_s=None):
+        self.over = asyncio.Event()
+        flood = server_stream(self._flood, decode=bytes, encode=bytes, write_s=write_s)
+        self.service = Service("test.Flood", {"Flood": flood})
+
+    async def _flood(self, request, context):
+        try:
+            while True:
+                yield bytes(1 << 20)
+        finally:
+            self.over.set()
+
+
+async def _read_on(call):
+    while True:
+        await call.read()
+
+
+async def test_a_client_that_takes_nothing_any_more_holds_nothing():
+    flood = Flood(write_s=0.2)
+    async with serving(flood.service) as server, channel_to(server) as channel:
+        call = channel.unary_stream("/test.Flood/Flood")(b"")
+        await call.read()
+        await asyncio.wait_for(flood.over.wait(), 20.0)
+        with pytest.raises(grpc.aio.AioRpcError, match=r"took nothing for 0\.2 s") as caught:
+            await _read_on(call)
+        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def test_a_client_that_cancels_amid_a_write_is_no_incident():
+    flood = Flood()
+    async with serving(flood.service) as server, channel_to(server) as channel:
+        with structlog.testing.capture_logs() as logs:
+            for _ in range(5):
+                call = channel.unary_stream("/test.Flood/Flood")(b"")
+                await call.read()
+                await asyncio.sleep(0.02)
+                call.cancel()
+                await asyncio.wait_for(flood.over.wait(), 20.0)
+                flood.over.clear()
+    assert logs == []
+
+
 async def test_a_bug_becomes_an_incident_and_its_traceback_stays_in_the_log():
     async with serving(ECHO) as server, channel_to(server) as channel:
         call = channel.unary_unary("/test.Echo/Say")(b"bug")
