@@ -75,6 +75,11 @@ def configure_logs(level: LogLevel, choice: LogFormat, *, stream: TextIO | None 
 
 
 def _renderers(choice: LogFormat, *, colors: bool) -> list[structlog.typing.Processor]:
+    # Tracebacks without local variables: those hold prompts, outputs and keys.
     if choice is LogFormat.CONSOLE:
-        return [structlog.dev.ConsoleRenderer(colors=colors)]
-    return [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(ensure_ascii=False, default=str)]
+        return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)]
+    transformer = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+    return [
+        structlog.processors.ExceptionRenderer(transformer),
+        structlog.processors.JSONRenderer(ensure_ascii=False, default=str),
+    ]

@@ -60,6 +60,18 @@ def test_a_traceback_is_part_of_its_line(stream):
     assert (error["exc_type"], error["exc_value"]) == ("ValueError", "two\nlines")
 
 
+@pytest.mark.parametrize("choice", [LogFormat.JSON, LogFormat.CONSOLE])
+def test_a_traceback_shows_no_values_of_variables(stream, choice):
+    configure_logs(LogLevel.INFO, choice, stream=stream)
+    prompt = "-".join(("what", "a", "client", "wrote"))
+    try:
+        {}[len(prompt)]
+    except KeyError:
+        structlog.stdlib.get_logger("x").exception("failed")
+    assert "KeyError" in stream.getvalue()
+    assert prompt not in stream.getvalue()
+
+
 def test_console_lines_and_levels(stream):
     configure_logs(LogLevel.WARNING, LogFormat.CONSOLE, stream=stream)
     structlog.stdlib.get_logger("x").info("hidden")
