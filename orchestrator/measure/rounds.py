@@ -21,8 +21,9 @@ class RoundParts(NamedTuple):
     """Block arrival minus Commit arrival at the target; overlaps the others and is no part of the sum."""
     verify_queue: int
     verify_compute: int
+    """The step, evidence included."""
     host: int
-    """Work at the target on evidence and at the orchestrator from a Result to the next Commit."""
+    """Work at the orchestrator from a Result to the next Commit."""
 
 
 class RoundClock:
@@ -46,7 +47,7 @@ class RoundClock:
         """Return the parts of the round or plain step that this Result ends."""
         timing = result.timing
         begun_us = self._commit_us if self._result_us is None else self._result_us
-        host = timing.evidence_us + max(0, self._commit_us - begun_us)
+        host = max(0, self._commit_us - begun_us)
         network = None
         if result.kind is ResultKind.EVIDENCE and timing.draft_compute_us is not None:
             known = timing.draft_compute_us + (timing.draft_queue_us or 0) + host
