@@ -85,6 +85,34 @@ async def test_a_seed_makes_the_text_whatever_the_blocks(client: AsyncClient, ga
     assert plain.ids == fast.ids != other.ids
 
 
+SAMPLING = {
+    "temperature": 0.9,
+    "top_k": 30,
+    "top_p": 0.95,
+    "min_p": 0.01,
+    "repetition_penalty": 1.05,
+    "presence_penalty": 0.2,
+    "frequency_penalty": 0.1,
+    "logit_bias": {7: 2.0, 9: -4.0},
+    "banned_ids": (11, 12),
+    "stop_ids": (7,),
+    "min_tokens": 40,
+}
+
+
+@pytest.mark.parametrize("left_out", [(), ("stop_ids", "min_tokens"), ("temperature",)])
+async def test_every_sampling_parameter_goes_with_a_draft(client: AsyncClient, left_out: tuple[str, ...]) -> None:
+    fields = {name: value for name, value in SAMPLING.items() if name not in left_out}
+    if "temperature" in left_out:
+        fields["temperature"] = 0.0
+    plain = await client.generate(PROMPT, seed=8, max_tokens=60, gamma=0, **fields)
+    fast = await client.generate(PROMPT, seed=8, max_tokens=60, gamma=4, **fields)
+    assert plain.ids == fast.ids
+    assert (plain.finish.reason, plain.finish.stop) == (fast.finish.reason, fast.finish.stop)
+    assert fast.usage.accepted_tokens > 0
+    assert not {11, 12} & set(fast.ids)
+
+
 async def test_rules_that_trust_accept_more(client: AsyncClient) -> None:
     for rule in (Rule.BLOCK, Rule.TOKEN):
         fast = await client.generate(PROMPT, temperature=1.0, max_tokens=120, gamma=4, rule=rule)
