@@ -57,7 +57,7 @@ def check_folder(folder: Path) -> None:
         pickles = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth") for path in folder.glob(pattern))
         if pickles:
             raise Mismatch(f"model {folder}: got {pickles[0]}, wanted safetensors: a pickle runs code when it is read")
-        raise NotFound(f"model {folder}: no *.safetensors")
+        raise NotFound(f"model {folder}: no *.safetensors, wanted weights in that format")
     if not (folder / "tokenizer.json").is_file():
         raise NotFound(
             f"model {folder}: no tokenizer.json; AutoTokenizer.from_pretrained(…).save_pretrained(…) makes one"

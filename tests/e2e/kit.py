@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 from foreword.client import AsyncClient
@@ -20,8 +19,9 @@ def synthetic_stack(
     return replace(QUICK, target=f"{model},step_ms={target_ms}", draft=f"{model},step_ms={draft_ms}", **changes)
 
 
-async def drafted(client: AsyncClient, request: GenerateRequest) -> None:
+async def drafted(client: AsyncClient, request: GenerateRequest, *, tries: int = 300) -> None:
     """Return when drafts are at work: ask until candidates were kept."""
-    async with asyncio.timeout(60):
-        while not (await client.generate(request)).usage.accepted_tokens:
-            await asyncio.sleep(0)
+    for _ in range(tries):
+        if (await client.generate(request)).usage.accepted_tokens:
+            return
+    raise AssertionError(f"no candidate was kept in {tries} requests")
