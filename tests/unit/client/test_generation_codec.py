@@ -269,3 +269,9 @@ def test_half_a_surrogate_pair_is_refused_before_it_is_sent(field: str) -> None:
 def test_a_seed_that_does_not_fit_is_refused_before_it_is_sent() -> None:
     with pytest.raises(InvalidField, match="seed: got -1, wanted a whole number from 0 to 18446744073709551615"):
         encode_request(GenerateRequest("x", seed=-1))
+
+
+@pytest.mark.parametrize(("field", "value"), [("top_k", -1), ("top_k", 2**32), ("min_tokens", -1)])
+def test_a_law_that_does_not_fit_is_refused_before_it_is_sent(field: str, value: int) -> None:
+    with pytest.raises(InvalidField, match=f"^{field}: got {value}, wanted a whole number"):
+        encode_request(GenerateRequest("x", law=LawParameters(**{field: value})))
