@@ -249,8 +249,10 @@ class Hub:
 
     def _refuse(self, stream: _Stream, entries: Sequence[Attributed[TargetCommand]]) -> None:
         text = "the engine is being restarted"
-        for _, entry in entries:
-            if isinstance(entry, TargetOpen):
+        for sid, entry in entries:
+            if isinstance(entry, ForewordError) and sid is not None:  # perhaps an Open; if not, nobody minds
+                stream.link.send(Refused(sid, RefusalCode.BAD, entry.message))
+            elif isinstance(entry, TargetOpen):
                 stream.link.send(Refused(entry.sid, RefusalCode.FULL, text, retry_after_ms=RETRY_AFTER_MS))
 
 
