@@ -50,7 +50,8 @@ demo: setup ## fetch the model, start everything on this machine, and compare wi
 test: lint ## lint, then the default tests
 	@$(BIN)/python -m pytest $(ARGS)
 
-test-full: lint ## lint, then all tests: long studies and real weights too
+test-full: lint ## lint, then all tests: long studies and real weights too, which are fetched first
+	@$(BIN)/foreword models fetch
 	@$(BIN)/python -m pytest -m '' --timeout 3600 $(ARGS)
 
 lint: lint-python lint-protos lint-arrows lint-types ## all checks that run no test; with -k past the first failure

@@ -43,6 +43,11 @@ class Outcome:
         drafted, plain = self.drafted.decode_rate, self.plain.decode_rate
         return drafted / plain if drafted is not None and plain else None
 
+    @property
+    def acceptance_length(self) -> float:
+        """Tokens emitted per round with drafts: 1 where no round had a candidate to verify."""
+        return self.drafted.usage.acceptance_length or 1.0
+
     def json(self) -> dict[str, Any]:
         """Return it as what JSON can say."""
         return {
@@ -53,7 +58,7 @@ class Outcome:
             "first_difference": self.first_difference,
             "margin": self.margin,
             "tokens": self.drafted.usage.output_tokens,
-            "acceptance_length": self.drafted.usage.acceptance_length,
+            "acceptance_length": self.acceptance_length,
             "plain_tok_s": self.plain.decode_rate,
             "spec_tok_s": self.drafted.decode_rate,
             "speedup": self.speedup,
@@ -82,7 +87,7 @@ def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "explained": sum(outcome.explained for outcome in outcomes),
         "unexplained": sum(not outcome.identical and not outcome.explained for outcome in outcomes),
         "tokens": sum(choice.usage.output_tokens for choice in drafted),
-        "acceptance_length": 1.0 + accepted / verifications if verifications else None,
+        "acceptance_length": 1.0 + accepted / verifications if verifications else 1.0,
         "plain_tok_s": plain_rate,
         "spec_tok_s": drafted_rate,
         "speedup": drafted_rate / plain_rate if drafted_rate and plain_rate else None,

@@ -21,7 +21,7 @@ from foreword.settings.environment import cache_folder
 from foreword.stack.stack import Stack
 from loadtest.bench.progress import Progress
 from loadtest.exactness import coupled, greedy
-from loadtest.exactness.comparison import Comparison, Tally, Verdict, unexplained
+from loadtest.exactness.comparison import Tally, Verdict, unexplained
 from loadtest.exactness.plan import Part, Plan
 from loadtest.exactness.reference import Transformers
 from loadtest.exactness.study import run
@@ -98,16 +98,6 @@ async def test_seeded_text_of_synthetic_models_is_the_same_with_any_draft(draft:
     assert all_equal(tallies)
     if draft == "synthetic":
         assert all(sum(usage.accepted_tokens for usage in tally.usages) > 0 for tally in tallies)
-
-
-def test_a_difference_is_seen_and_explained_only_below_the_tolerance() -> None:
-    wanted = greedy.GreedyText((1, 2), (5, 6, 7), (0.5, 2e-5, 0.5))
-    at = Comparison("x", 3, 1, wanted.margins[1], greedy.TOLERANCE)
-    assert at.verdict is Verdict.NEAR_TIE
-    assert replace(at, margin=2e-3).verdict is Verdict.DIFFERENT
-    assert replace(at, margin=None).verdict is Verdict.DIFFERENT
-    assert replace(at, parted_at=None).verdict is Verdict.EQUAL
-    assert [one.verdict for one in unexplained([Tally("arm", (at, replace(at, margin=1.0)))])] == [Verdict.DIFFERENT]
 
 
 @pytest.mark.full
