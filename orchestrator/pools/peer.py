@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
@@ -90,7 +91,7 @@ class Peer(Generic[Command, Event]):
         self._line, self.last_error = None, reason
         members, self._members = self._members, {}
         for member in members.values():
-            member.down(reason)
+            self._guarded(member, partial(member.down, reason), "down")
 
     def join(self, member: Member[Event]) -> int:
         """Return the sid of a new session."""
@@ -125,12 +126,15 @@ class Peer(Generic[Command, Event]):
     def _bring(self, member: Member[Event], event: Event, arrived_us: int) -> None:
         if isinstance(event, Refused | Lost):
             self.draining |= event.code in (RefusalCode.DRAINING, LossCode.DRAINING)
+        self._guarded(member, partial(member.event, event, arrived_us), type(event).__name__)
+
+    def _guarded(self, member: Member[Event], tell: Callable[[], None], kind: str) -> None:
         try:
-            member.event(event, arrived_us)
+            tell()
         except Exception as error:  # a defect costs this session, and not the link that all share
-            _log.exception("event failed", peer=self.address, kind=type(event).__name__)
+            _log.exception("event failed", peer=self.address, kind=kind)
             self._count("failed_event")
-            member.fault(ProtocolFault(f"{type(event).__name__}: this end failed with {type(error).__name__}"))
+            member.fault(ProtocolFault(f"{kind}: this end failed with {type(error).__name__}"))
 
     def _own_event(self, event: Event | ForewordError) -> None:
         if isinstance(event, LoadReport):

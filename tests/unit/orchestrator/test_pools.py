@@ -51,7 +51,7 @@ class Member:
         self.told.append(error)
 
     def down(self, reason: str) -> None:
-        self.told.append(reason)
+        self.event(reason, 0)
 
 
 def tickets() -> Tickets:
@@ -131,6 +131,9 @@ def test_a_defect_while_an_event_is_taken_costs_one_session() -> None:
     assert isinstance(bad.told[0], ProtocolFault)
     assert good.told == [lost]
     assert counts == ["failed_event"]
+    peer.went_down("gone")
+    assert isinstance(bad.told[1], ProtocolFault)
+    assert good.told == [lost, "gone"]
 
 
 def test_a_link_that_ends_tells_all_sessions_once() -> None:
