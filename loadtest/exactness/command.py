@@ -107,7 +107,7 @@ def _texts(title: str, tallies: Sequence[Tally]) -> Table:
 
 
 def _laws(arms: Sequence[SampledArm]) -> Table:
-    columns = ("arm", "tokens", "verifications", "kept", "p, joint", "p, by what was kept")
+    columns = ("arm", "tokens", "verifications", "kept", "p, joint", "p, by what was kept", "p, by id")
     rows = tuple(
         (
             arm.name,
@@ -116,6 +116,7 @@ def _laws(arms: Sequence[SampledArm]) -> Table:
             str(arm.findings.accepted),
             arm.findings.joint_p,
             arm.findings.written_p,
+            arm.findings.ids_p,
         )
         for arm in arms
     )

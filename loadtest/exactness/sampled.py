@@ -19,7 +19,7 @@ from foreword.protocol.messages import Tokens
 from foreword.protocol.words import Rule, TokenSource
 from foreword.testing.synthetic_laws import SyntheticLaws
 from loadtest.exactness.many import at_most
-from loadtest.exactness.score import Numbers, ScoreTest
+from loadtest.exactness.score import Numbers, ScoreTest, by_rank
 
 PROMPT: Tokens = (1, 2, 3)
 
@@ -46,6 +46,8 @@ class SampledFindings:
     written_p: float
     """Tokens against their laws, by how many candidates in a row were kept just before, and who wrote the last token:
     what was accepted tells nothing of the next token."""
+    ids_p: float
+    """Tokens against their laws, by their own ids and who wrote the last token."""
     tokens: int
     verifications: int
     drafted: int
@@ -54,8 +56,8 @@ class SampledFindings:
 
     @property
     def p_value(self) -> float:
-        """The smaller of the two, for two tests (Bonferroni)."""
-        return min(1.0, 2.0 * min(self.joint_p, self.written_p))
+        """The smallest of the three, for three tests (Bonferroni)."""
+        return min(1.0, 3.0 * min(self.joint_p, self.written_p, self.ids_p))
 
     def json(self) -> dict[str, Any]:
         """Return it as what JSON can say."""
@@ -82,21 +84,25 @@ async def sampled(client: AsyncClient, model: SyntheticModel, plan: SampledPlan)
 
 def judge(model: SyntheticModel, law: LawParameters, choices: list[Choice]) -> SampledFindings:
     """Test the tokens of finished texts."""
-    laws, joint, written = SyntheticLaws(model), ScoreTest(), ScoreTest()
+    laws = SyntheticLaws(model)
+    joint, written, ids = ScoreTest(), ScoreTest(), ScoreTest()
     for choice in choices:
         before: tuple[int, int] = (-1, -1)
         kept = 0
         last = TokenSource.TARGET
         for token, source, one in zip(choice.ids, choice.sources, _laws(laws, law, choice.ids), strict=True):
             probabilities = _dense(one, model.vocabulary)
-            joint.add(before, probabilities, token)
-            written.add((kept, last), probabilities, token)
+            cells, cell = by_rank(probabilities, token)
+            joint.add(before, cells, cell)
+            written.add((kept, last), cells, cell)
+            ids.add(last, probabilities, token)
             before = (before[1], int((probabilities > probabilities[token]).sum()))
             kept, last = (0 if source is TokenSource.TARGET else kept + 1), source
     usages = [choice.usage for choice in choices]
     return SampledFindings(
         joint_p=joint.p_value,
         written_p=written.p_value,
+        ids_p=ids.p_value,
         tokens=joint.tokens,
         verifications=sum(usage.verifications for usage in usages),
         drafted=sum(usage.drafted_tokens for usage in usages),

@@ -1,9 +1,9 @@
 """Whether tokens come from known conditional laws: a chi-square test that uses every token of every text; pure.
 
 The law of a text is the product of the laws of its tokens given what stands before them. Each token is sorted into a
-class by its past, and into a cell by its rank in its own law; in every class the counts of the cells, less what the
-laws expect, are a sum of martingale differences with a known covariance. Its quadratic form is chi-square in the limit
-(the martingale central limit theorem), and classes are uncorrelated, so their forms add up.
+class by its past, and into a cell by its id or by its rank in its own law; in every class the counts of the cells, less
+what the laws expect, are a sum of martingale differences with a known covariance. Its quadratic form is chi-square in
+the limit (the martingale central limit theorem), and classes are uncorrelated, so their forms add up.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
 
-CELLS = 4
-"""Ranks 0, 1, 2, and all others."""
+RANKS = 4
+"""Cells by rank: 0, 1, 2, and all others."""
 _LEAST_EXPECTED = 5.0
 """Cells with fewer expected tokens are joined with the next."""
 
@@ -33,20 +33,20 @@ class ScoreTest:
         self.impossible = 0
         """Tokens that their law excludes: one is enough to refute."""
 
-    def add(self, group: Hashable, law: Numbers, token: int) -> None:
-        """Take one token with its law, float64[V]; `group` may depend on everything before the token and no more."""
-        order = np.argsort(-law, kind="stable")
-        cells = np.append(law[order[: CELLS - 1]], law[order[CELLS - 1 :]].sum())
-        seen = np.zeros(CELLS)
-        seen[min(int(np.flatnonzero(order == token)[0]), CELLS - 1)] = 1.0
+    def add(self, group: Hashable, cells: Numbers, cell: int) -> None:
+        """Take one token: float64[cells] has the probability of each cell, and `cell` is the token's own.
+
+        `group` and what the cells are may depend on everything before the token and no more.
+        """
         if group not in self._surplus:
-            self._surplus[group], self._expected[group] = np.zeros(CELLS), np.zeros(CELLS)
-            self._covariance[group] = np.zeros((CELLS, CELLS))
-        self._surplus[group] += seen - cells
+            self._surplus[group], self._expected[group] = np.zeros_like(cells), np.zeros_like(cells)
+            self._covariance[group] = np.zeros((len(cells), len(cells)))
+        self._surplus[group] -= cells
+        self._surplus[group][cell] += 1.0
         self._expected[group] += cells
         self._covariance[group] += np.diag(cells) - np.outer(cells, cells)
         self.tokens += 1
-        self.impossible += int(law[token] <= 0.0)
+        self.impossible += int(cells[cell] <= 0.0)
 
     @property
     def p_value(self) -> float:
@@ -77,19 +77,25 @@ def survival(statistic: float, degrees: int) -> float:
     return min(1.0, math.fsum(terms) + (math.erfc(math.sqrt(half)) if odd else 0.0))
 
 
+def by_rank(law: Numbers, token: int) -> tuple[Numbers, int]:
+    """Return the probabilities of the cells by rank under a law, float64[V], and the cell of a token."""
+    order = np.argsort(-law, kind="stable")
+    cells = np.append(law[order[: RANKS - 1]], law[order[RANKS - 1 :]].sum())
+    return cells, min(int(np.flatnonzero(order == token)[0]), RANKS - 1)
+
+
 def _joined(expected: Numbers) -> Numbers:
-    """Return a 0/1 matrix [cells after, CELLS] that joins each cell with the next until enough is expected in each."""
+    """Return a 0/1 matrix [cells after, cells] that joins each cell with the next until enough is expected in each."""
     rows: list[Numbers] = []
-    row, total = np.zeros(CELLS), 0.0
-    for cell in range(CELLS):
+    row, total = np.zeros_like(expected), 0.0
+    for cell in range(len(expected)):
         row[cell] = 1.0
         total += float(expected[cell])
         if total >= _LEAST_EXPECTED:
             rows.append(row)
-            row, total = np.zeros(CELLS), 0.0
-    if row.any():
-        if rows:
-            rows[-1] = rows[-1] + row
-        else:
-            rows.append(row)
+            row, total = np.zeros_like(expected), 0.0
+    if row.any() and rows:
+        rows[-1] = rows[-1] + row
+    elif row.any():
+        rows.append(row)
     return np.array(rows)

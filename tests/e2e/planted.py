@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import runpy
 import sys
+from itertools import accumulate
 from typing import Any
 
 from foreword.protocol.words import Rule
 
 BUGS = {
     "draft": ("rounds_after_sampling", "lies_about_its_law"),
-    "target": ("mixes_rules", "samples_afresh"),
+    "target": ("forgets_the_residual_mass", "samples_afresh"),
 }
 
 
@@ -37,7 +38,7 @@ def rounds_after_sampling(channel: Any, config: Any) -> None:
 
 
 def lies_about_its_law(channel: Any, config: Any) -> None:
-    """Draft: writes the likeliest candidate of the law that it claims to have drawn from."""
+    """Draft: writes the likeliest token and says that it has drawn it."""
     from draft_service.drafters import choosing, model
 
     honest = choosing.choose
@@ -46,22 +47,26 @@ def lies_about_its_law(channel: Any, config: Any) -> None:
         chosen = honest(how, law, keys, position=position, number=number, style=style)
         if chosen.counts is None:
             return chosen
-        counts = chosen.counts
-        likeliest = max(zip(counts.counts, counts.ids, strict=True))[1]
-        return choosing.Chosen(likeliest, counts)
+        return choosing.Chosen(law.best if law.best in chosen.counts.ids else chosen.token, chosen.counts)
 
     model.choose = choose
     _run_draft(channel, config)
 
 
-def mixes_rules(channel: Any, settings: Any) -> None:
-    """Target: under `block` the evidence of `token`, test and residual, as vllm-ascend had it (its issue 7807)."""
+def forgets_the_residual_mass(channel: Any, settings: Any) -> None:
+    """Target: under `block` the running ratio is taken for the acceptance probability, as h := P."""
+    from dataclasses import replace
+
     from target_service.engine import judge
 
     honest = judge.gather
 
     def gather(rule: Rule, *arguments: Any, **named: Any) -> Any:
-        return honest(Rule.TOKEN if rule is Rule.BLOCK else rule, *arguments, **named)
+        evidence = honest(rule, *arguments, **named)
+        if rule is not Rule.BLOCK or evidence.ratios is None:
+            return evidence
+        running = tuple(accumulate(evidence.ratios, lambda p, ratio: min(1.0, p * ratio), initial=1.0))
+        return replace(evidence, acceptance=running[1:])
 
     judge.gather = gather
     _run_target(channel, settings)

@@ -27,7 +27,7 @@ LAW = LawParameters(temperature=1.5)
 EDITED = LawParameters(temperature=2.0, top_p=0.9, repetition_penalty=1.1, frequency_penalty=0.3)
 COARSE = ("--total-bits", "2")
 """Integer counts that sum to 4: where they are rounded matters."""
-SHARE, FULL = 60, 1000
+SHARE, FULL = 40, 1000
 """Texts for each case."""
 
 
@@ -66,17 +66,18 @@ async def test_match_gives_the_law_of_the_target_however_candidates_are_drawn(ma
 
 
 BUGS = [
-    ("rounds_after_sampling", Rule.TOKEN, "coupled"),
-    ("lies_about_its_law", Rule.BLOCK, "coupled"),
-    ("mixes_rules", Rule.BLOCK, "coupled"),
+    ("rounds_after_sampling", Rule.TOKEN, "coupled", 120),
+    ("lies_about_its_law", Rule.BLOCK, "coupled", 120),
     # A coupled draft of a synthetic pair misses independently of what the target draws, and would hide this one.
-    ("samples_afresh", Rule.MATCH, "argmax"),
+    ("samples_afresh", Rule.MATCH, "argmax", 120),
+    # Small: the residual of a synthetic pair is nearly its target's law.
+    pytest.param("forgets_the_residual_mass", Rule.BLOCK, "coupled", 600, marks=pytest.mark.full),
 ]
 
 
-@pytest.mark.parametrize(("bug", "rule", "match_draw"), BUGS)
-async def test_a_planted_bug_is_seen(bug: str, rule: Rule, match_draw: str) -> None:
-    (found,) = await findings_of(stack_of(bug=bug, match_draw=match_draw), SampledPlan(rule, LAW, texts=2 * SHARE))
+@pytest.mark.parametrize(("bug", "rule", "match_draw", "texts"), BUGS)
+async def test_a_planted_bug_is_seen(bug: str, rule: Rule, match_draw: str, texts: int) -> None:
+    (found,) = await findings_of(stack_of(bug=bug, match_draw=match_draw), SampledPlan(rule, LAW, texts=texts))
     assert found.accepted > found.tokens // 20
     assert found.p_value < GATE
 

@@ -16,7 +16,7 @@ from foreword.protocol.words import FinishReason, TokenSource
 from foreword.testing.synthetic_laws import SyntheticLaws
 from loadtest.exactness.comparison import Comparison, Tally, Verdict, first_difference, unexplained
 from loadtest.exactness.sampled import PROMPT, judge
-from loadtest.exactness.score import ScoreTest, survival
+from loadtest.exactness.score import ScoreTest, by_rank, survival
 
 MODEL = SyntheticModel(vocabulary=8, seed=3, step_ms=0.0)
 LAW = LawParameters(temperature=1.5)
@@ -40,7 +40,7 @@ def p_values(bias: float, *, runs: int, tokens: int) -> list[float]:
         for position in range(tokens):
             law = rng.dirichlet(np.ones(5))
             drawn = law * np.where(np.arange(5) == law.argmax(), 1.0 + bias, 1.0)
-            test.add(position % 3, law, int(rng.choice(5, p=drawn / drawn.sum())))
+            test.add(position % 3, *by_rank(law, int(rng.choice(5, p=drawn / drawn.sum()))))
         found.append(test.p_value)
     return found
 
