@@ -29,7 +29,7 @@ def fill_law(m: common_pb2.LawParameters, value: LawParameters) -> None:
     """
     m.temperature = value.temperature
     if value.top_k is not None:
-        m.top_k = read_count("top_k", value.top_k, least=1, most=_U32)
+        m.top_k = read_count("top_k", value.top_k, least=0, most=_U32)
     if value.top_p is not None:
         m.top_p = value.top_p
     if value.min_p is not None:
