@@ -17,7 +17,7 @@ from foreword.models.source import parse_source
 from foreword.protocol.words import Rule
 from foreword.stack.config import StackConfig
 from foreword.stack.stack import Stack
-from loadtest.exactness.plan import SYNTHETIC
+from loadtest.exactness.plan import SYNTHETIC, synthetic_stack
 from loadtest.exactness.sampled import SampledFindings, SampledPlan, sampled
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -33,9 +33,9 @@ SHARE, FULL = 40, 1000
 
 def stack_of(*, match_draw: str = "coupled", bug: str | None = None) -> StackConfig:
     """Return a synthetic pair, with a bug or without."""
-    config = StackConfig(
-        target=SYNTHETIC, draft=SYNTHETIC, arguments={"draft": ("--match-draw", match_draw, *COARSE)}, grace_s=2.0
-    )
+    config = synthetic_stack(match_draw)
+    coarse = {"draft": (*config.arguments["draft"], *COARSE)}
+    config = replace(config, arguments=coarse, grace_s=2.0)
     if bug is not None:
         config = replace(config, command=(sys.executable, "-m", "tests.e2e.planted", bug))
     return config
