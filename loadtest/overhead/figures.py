@@ -66,6 +66,11 @@ class ArmFigures:
         names = dict.fromkeys(name for trial in self.trials for name in trial.cpu_ms)
         return {name: median([t.cpu_ms[name] for t in self.trials if name in t.cpu_ms]) for name in names}
 
+    def other_cores(self) -> float | None:
+        """Return how many cores were busy with something else; figures beside it are of a disturbed machine."""
+        known = [trial.other_cores for trial in self.trials if trial.other_cores is not None]
+        return median(known) if known else None
+
     def median(self, of: Callable[[Trial], float]) -> float:
         """Return the median of something over the trials."""
         return median([of(trial) for trial in self.trials])
@@ -89,6 +94,7 @@ class ArmFigures:
             "parts_ms": {name: self.part_ms(name) for name in PARTS},
             "other_ms": self.other_ms,
             "cpu_ms_per_round": self.cpu_ms(),
+            "other_work_cores": self.other_cores(),
         }
 
 

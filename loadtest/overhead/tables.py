@@ -42,6 +42,7 @@ def _throughput(arms: Sequence[ArmFigures]) -> Table:
         ("E(γ)", *(arm.median(lambda t: t.emitted) for arm in arms)),
         ("γ·t_draft, ms", *(arm.median(lambda t: t.cost.draft_ms) for arm in arms)),
         ("t_target, ms", *(arm.median(lambda t: t.cost.target_ms) for arm in arms)),
+        ("other work, cores", *(arm.other_cores() for arm in arms)),
         ("late blocks", *(str(sum(trial.late for trial in arm.trials)) for arm in arms)),
     )
     return Table("Tokens per second against the formula", ("", *_heads(arms)), rows)

@@ -11,7 +11,7 @@ from foreword.client import AsyncClient
 from foreword.errors import ProtocolFault, Unavailable
 from foreword.protocol.generation import Delta, Finish
 from foreword.protocol.words import TokenSource
-from loadtest.bench.cpu import difference_ms, spent_ns
+from loadtest.bench.cpu import busy_ns, difference_ms, spent_ns
 from loadtest.bench.summary import median
 from loadtest.overhead.formula import RoundCost, ideal_tokens_per_s
 from loadtest.overhead.plan import Plan
@@ -30,6 +30,8 @@ class Trial:
     """The parts of a round that the services reported: the median over sessions of each one's median over rounds."""
     cpu_ms: Mapping[str, float]
     """CPU time by process for one round of all sessions; empty where the kernel does not tell."""
+    other_cores: float | None
+    """Cores that were busy with something else; None where the kernel does not tell."""
 
     @property
     def emitted(self) -> float:
@@ -61,7 +63,7 @@ async def run_trial(client: AsyncClient, plan: Plan, sessions: int, *, repeat: i
             f"{sessions} sessions: got no verified block, wanted drafts that keep up; is the machine busy?"
         )
     steady = recorder.window.steady()
-    spent = difference_ms(recorder.before, recorder.after, pids)
+    spent = difference_ms(recorder.before.spent, recorder.after.spent, pids)
     rounds = steady.rounds / sessions
     return Trial(
         sessions=sessions,
@@ -69,7 +71,17 @@ async def run_trial(client: AsyncClient, plan: Plan, sessions: int, *, repeat: i
         late=sum(end.usage.late_blocks for end in ends),
         parts_ms=_parts_ms(ends),
         cpu_ms={name: ms / rounds for name, ms in spent.items()},
+        other_cores=_other_cores(recorder.before, recorder.after, sum(spent.values())),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """CPU times at one moment: by process, and of the whole machine."""
+
+    at_s: float
+    spent: dict[str, int]
+    busy: int | None
 
 
 class _Recorder:
@@ -77,17 +89,26 @@ class _Recorder:
 
     def __init__(self, plan: Plan, sessions: int, pids: Mapping[str, int]) -> None:
         self.window = SteadyWindow(sessions, first=plan.first, last=plan.last)
-        self.before: dict[str, int] = {}
-        self.after: dict[str, int] = {}
+        self.before = self.after = _Reading(0.0, {}, None)
         self._pids = pids
 
     def take(self, session: int, delta: Delta) -> None:
         rounds = delta.sources.count(TokenSource.TARGET)  # every round ends with one token of the target's own
         self.window.add(session, time.perf_counter(), tokens=len(delta.ids), rounds=rounds)
-        if self.window.opened_s is not None and not self.before:
-            self.before = spent_ns(self._pids)
-        if self.window.closed_s is not None and not self.after:
-            self.after = spent_ns(self._pids)
+        if self.window.opened_s is not None and not self.before.at_s:
+            self.before = self._read()
+        if self.window.closed_s is not None and not self.after.at_s:
+            self.after = self._read()
+
+    def _read(self) -> _Reading:
+        return _Reading(time.perf_counter(), spent_ns(self._pids), busy_ns())
+
+
+def _other_cores(before: _Reading, after: _Reading, own_ms: float) -> float | None:
+    if before.busy is None or after.busy is None or not own_ms:
+        return None
+    seconds = after.at_s - before.at_s
+    return max(0.0, (after.busy - before.busy) / 1e9 - own_ms / 1e3) / seconds
 
 
 async def _session(client: AsyncClient, plan: Plan, prompt: Sequence[int], recorder: _Recorder, number: int) -> Finish:

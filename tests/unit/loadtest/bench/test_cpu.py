@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from loadtest.bench.cpu import children, cpu_ns, difference_ms, family, spent_ns
+from loadtest.bench.cpu import busy_ns, children, cpu_ns, difference_ms, family, spent_ns
 
 
 def plant(proc: Path, pid: int, *, threads: dict[int, tuple[str, str]]) -> None:
@@ -31,6 +31,13 @@ def test_what_the_kernel_does_not_tell_is_left_out(tmp_path: Path) -> None:
     assert cpu_ns(8, tmp_path) is None
     assert children(8, tmp_path) == []
     assert spent_ns({"gone": 2**22 + 1}) == {}
+
+
+def test_idle_and_waiting_cores_are_not_busy(tmp_path: Path) -> None:
+    ticks = os.sysconf("SC_CLK_TCK")
+    (tmp_path / "stat").write_text(f"cpu  {ticks} {2 * ticks} {3 * ticks} 999999 888888 1 2 3 0 0\ncpu0 1 2 3\n")
+    assert busy_ns(tmp_path) == 6 * 10**9 + 6 * 10**9 // ticks
+    assert busy_ns(tmp_path / "nowhere") is None
 
 
 def test_only_names_of_both_readings_count() -> None:

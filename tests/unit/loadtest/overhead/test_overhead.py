@@ -128,7 +128,7 @@ async def tried(client: ScriptedClient, sessions: int = 2, plan: Plan | None = N
 async def test_a_trial_measures_what_the_streams_did() -> None:
     client, plan = ScriptedClient(), Plan(tokens=80)
     trial = await tried(client, 2, plan)
-    assert (trial.sessions, trial.late, trial.cpu_ms) == (2, 0, {})
+    assert (trial.sessions, trial.late, trial.cpu_ms, trial.other_cores) == (2, 0, {}, None)
     assert trial.emitted == 4.0
     assert trial.parts_ms == pytest.approx(PARTS_MS)
     assert trial.steady.rounds == trial.steady.tokens // 4
@@ -156,7 +156,7 @@ async def test_runs_that_say_nothing_are_refused() -> None:
 def trial(sessions: int, round_ms: float, *, draft_ms: float = 8.4, emitted: int = 3, late: int = 0) -> Trial:
     rounds = 50 * sessions
     steady = Steady(1000 * sessions * emitted / round_ms, rounds * emitted, rounds, round_ms / 1000)
-    return Trial(sessions, steady, late, {**PARTS_MS, "draft_compute": draft_ms}, {"client": 1.0, "target": 2.0})
+    return Trial(sessions, steady, late, {**PARTS_MS, "draft_compute": draft_ms}, {"client": 1.0, "target": 2.0}, 0.5)
 
 
 def test_shares_are_of_the_step_times_of_the_same_trial() -> None:
@@ -184,6 +184,7 @@ def test_parts_and_the_rest_make_a_round() -> None:
     assert figures["emitted_per_verification"] == 3.0
     assert figures["emitted_per_verification_in_theory"] == pytest.approx(3.3616)
     assert figures["cpu_ms_per_round"] == {"client": 1.0, "target": 2.0}
+    assert figures["other_work_cores"] == 0.5
     json.dumps(figures, allow_nan=False)
 
 
