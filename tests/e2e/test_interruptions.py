@@ -93,14 +93,14 @@ async def test_the_draft_is_killed_again_and_again(stack: Stack) -> None:
 async def test_the_draft_is_killed_while_its_block_is_verified() -> None:
     # A step takes so long that the block is at the target, and the step has begun, when the signal comes.
     async with (
-        Stack(synthetic_stack(target_ms=150.0, draft_ms=0.1)) as stack,
+        Stack(synthetic_stack(target_ms=100.0, draft_ms=0.1)) as stack,
         AsyncClient(stack.address) as client,
     ):
         loop = asyncio.get_running_loop()
-        kill = Interruption(12, lambda: loop.call_later(0.075, stack.kill, "draft"))
-        hurt = await interrupted(client, request_of(GREEDY, max_tokens=40), kill)
+        kill = Interruption(12, lambda: loop.call_later(0.05, stack.kill, "draft"))
+        hurt = await interrupted(client, request_of(GREEDY, max_tokens=30), kill)
         assert hurt.usage.accepted_tokens > 0
-        assert hurt.ids == await undisturbed(client, GREEDY, 40)
+        assert hurt.ids == await undisturbed(client, GREEDY, 30)
 
 
 @laws
