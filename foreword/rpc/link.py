@@ -25,6 +25,9 @@ from foreword.wire.frames import FrameCodec, build_frame
 Out = TypeVar("Out")
 In = TypeVar("In")
 
+LAST_WRITE_S = 1.0
+"""Seconds for a write to end once the link is over."""
+
 
 @dataclass(frozen=True, slots=True)
 class LinkOptions:
@@ -138,14 +141,17 @@ class Link(Generic[Out, In]):
 
     async def run(self, transport: Transport) -> ForewordError | None:
         """Serve the link until it is over; returns why, None for good order. Cancelling ends it."""
+        writer = asyncio.create_task(self._guarded(self._write(transport)))
         tasks = [
+            writer,
             asyncio.create_task(self._guarded(self._read(transport))),
-            asyncio.create_task(self._guarded(self._write(transport))),
             asyncio.create_task(self._beat()),
             asyncio.create_task(self._watch()),
         ]
         try:
             await self.wait_closed()
+            self._tell_down()
+            await asyncio.wait([writer], timeout=LAST_WRITE_S)  # while a write is on, gRPC sends no status: peers hang
         except asyncio.CancelledError:
             self._end(Unavailable("link: the stream was cancelled"))
             raise

@@ -89,22 +89,34 @@ def server_stream(
             check(context)
             async with aclosing(call(decode(request), context)) as responses:
                 async for response in responses:
-                    await _write(context, encode(response), write_s)
+                    await _write(context, encode(response), write_s, otherwise=responses.aclose)
 
         return grpc.unary_stream_rpc_method_handler(behaviour)
 
     return Method(build, roles)
 
 
-async def _write(context: Context, data: bytes, limit_s: float | None) -> None:
+async def _write(
+    context: Context, data: bytes, limit_s: float | None, *, otherwise: Callable[[], Awaitable[None]]
+) -> None:
+    """Write, and run `otherwise` if that takes `limit_s` seconds; DeadlineExceeded when the write then ends.
+
+    The write is not cancelled: gRPC sends no status while one is on, and the client would wait for it forever.
+    """
+    late: list[asyncio.Future[None]] = []
+    timer = None
+    if limit_s is not None:
+        timer = asyncio.get_running_loop().call_later(limit_s, lambda: late.append(asyncio.ensure_future(otherwise())))
     try:
-        async with asyncio.timeout(limit_s):
-            await context.write(data)
-    except TimeoutError:
-        text = f"client: took nothing for {limit_s:g} s, wanted it to keep reading"
-        raise DeadlineExceeded(text) from None
+        await context.write(data)
     except STREAM_OVER as error:  # a client that cancels shows as this or as the cancelling of the task
         raise asyncio.CancelledError from error
+    finally:
+        if timer is not None:
+            timer.cancel()
+        await asyncio.gather(*late)
+    if late:
+        raise DeadlineExceeded(f"client: took nothing for {limit_s:g} s, wanted it to keep reading")
 
 
 def link_stream(serve: Callable[[Transport, Context], Awaitable[None]], *, roles: frozenset[Role]) -> Method:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import groupby
 from typing import Protocol
 
 
@@ -91,14 +92,17 @@ class Worthwhile:
         """Return the earliest arrival worth waiting for, or StartNow."""
         alone = step_us(ready.rows)
         joined = Part()
-        for arrival in sorted(waiting, key=_due):
-            joined += arrival.part
-            delay = max(0, arrival.due_us - now_us)
+        for due_us, arrivals in groupby(sorted(waiting, key=_order), key=_due):
+            reply_us = None
+            for arrival in arrivals:
+                joined += arrival.part
+                reply_us = _later(reply_us, arrival.reply_us)
+            delay = max(0, due_us - now_us)
             if delay >= alone:
                 break
             together = step_us(ready.rows + joined.rows)
             saved = alone - delay
-            if arrival.reply_us is not None and arrival.reply_us + together < alone + step_us(joined.rows):
+            if reply_us is not None and reply_us + together < alone + step_us(joined.rows):
                 saved = alone
             if joined.tokens * saved > ready.tokens * (delay + together - alone):
                 return WaitUntil(now_us + delay)
@@ -107,6 +111,15 @@ class Worthwhile:
 
 def _due(arrival: Arrival) -> int:
     return arrival.due_us
+
+
+def _order(arrival: Arrival) -> tuple[int, int, float]:
+    """By due time, and then so that sums of floats do not depend on the order in which sessions were listed."""
+    return arrival.due_us, arrival.part.rows, arrival.part.tokens
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    return max((us for us in (one, other) if us is not None), default=None)
 
 
 class StepPolicyName(Enum):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from target_service.core.policy import Arrival, Part, StartNow, StepPolicy, StepPolicyName, WaitUntil, step_policy
@@ -20,7 +21,8 @@ def arrivals(draw: st.DrawFn) -> list[Arrival]:
     for _ in range(draw(st.integers(0, 6))):
         due_us = draw(st.integers(1, 60_000))
         limit_us = draw(st.one_of(st.none(), st.integers(due_us, 90_000)))
-        found.append(Arrival(draw(PARTS), due_us, limit_us))
+        reply_us = draw(st.one_of(st.none(), st.integers(0, 60_000)))
+        found.append(Arrival(draw(PARTS), due_us, limit_us, reply_us))
     return found
 
 
@@ -46,6 +48,9 @@ class TestStepPolicy:
             assert 0 < decision.at_us <= max(max(a.due_us, a.limit_us or 0) for a in waiting)
 
     @given(ready=PARTS, waiting=arrivals())
+    @example(  # two that are due together
+        ready=Part(1, 1.0), waiting=[Arrival(Part(1, 0.125), 1, None), Arrival(Part(46, 1.0), 1, None)]
+    )
     def test_it_depends_on_what_it_is_told_alone_and_changes_nothing(
         self, name: StepPolicyName, ready: Part, waiting: list[Arrival]
     ) -> None:
@@ -58,7 +63,10 @@ class TestStepPolicy:
     def test_only_differences_of_times_matter(
         self, name: StepPolicyName, ready: Part, waiting: list[Arrival], shift: int
     ) -> None:
-        later = [Arrival(a.part, a.due_us + shift, None if a.limit_us is None else a.limit_us + shift) for a in waiting]
+        later = [
+            replace(a, due_us=a.due_us + shift, limit_us=None if a.limit_us is None else a.limit_us + shift)
+            for a in waiting
+        ]
         now = self.policy(name).decide(0, ready, waiting, step_us=linear)
         then = self.policy(name).decide(shift, ready, later, step_us=linear)
         assert then == (WaitUntil(now.at_us + shift) if isinstance(now, WaitUntil) else now)

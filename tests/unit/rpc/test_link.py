@@ -153,6 +153,21 @@ async def test_versions_without_one_in_common_end_both_and_are_named():
     assert pair.orchestrator.ups == pair.target.ups == []
 
 
+async def test_a_write_that_is_on_when_the_link_ends_is_not_cancelled():
+    """The status of the stream goes out after it; gRPC loses both otherwise, and the peer waits for ever."""
+    client, server = pipe()
+    target, ended = Recorder(), asyncio.Event()
+    server.open.clear()
+    task = asyncio.create_task(server_link(target).run(server))
+    task.add_done_callback(lambda _: ended.set())
+    await client.write(build_frame([], hello=replace(FAST, protocol_min=8, protocol_max=9).hello("stranger")))
+    await target.went_down.wait()
+    assert not ended.is_set()
+    server.open.set()
+    assert isinstance(await task, Mismatch)
+    assert len(server.frames) == 1
+
+
 async def test_ranges_that_overlap_fit():
     async with Pair(replace(FAST, protocol_max=5)) as pair:
         await pair.up()
