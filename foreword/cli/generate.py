@@ -12,6 +12,7 @@ import typer
 from foreword.cli import options
 from foreword.cli.output import TextWriter, completion_json, legend, stderr, stdout, summary, write_json
 from foreword.client import DEFAULT_ADDRESS, AsyncClient, AsyncStream
+from foreword.client.fields import read_timeout
 from foreword.errors import InvalidField
 from foreword.protocol.generation import Chat, Delta, Message, Prompt
 from foreword.protocol.info import ModelInfo
@@ -39,7 +40,7 @@ def command(
     chat: Annotated[
         bool | None, typer.Option("--chat/--raw", help="Use the model's chat template; by default for instruct models.")
     ] = None,
-    timeout: Annotated[float | None, typer.Option(help="Longest time, in seconds.")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Longest time of the whole call, in seconds over 0.")] = None,
     plain: Annotated[bool, typer.Option("--plain", help="No colours for who wrote what.")] = False,
     json: options.Json = False,
     address: options.Address = DEFAULT_ADDRESS,
@@ -60,12 +61,13 @@ def command(
     fields: Any = {name: value for name, value in given.items() if value is not None}
     if chat is False and system is not None:
         raise InvalidField("system", system, "no system message with --raw")
+    limit = read_timeout("timeout", timeout)
     client = options.connect(address, token=token, ca=tls_ca, cert=tls_cert, key=tls_key, insecure=insecure)
 
     async def generate() -> None:
         async with client:
             as_chat = system is not None or (chat if chat is not None else await _speaks_chat(client))
-            events = client.stream(_prompt(text, system, as_chat=as_chat), timeout_s=timeout, **fields)
+            events = client.stream(_prompt(text, system, as_chat=as_chat), timeout_s=limit, **fields)
             await _show(events, plain=plain, as_json=json)
 
     asyncio.run(generate())

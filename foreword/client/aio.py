@@ -11,6 +11,7 @@ from typing import Self, Unpack
 import grpc.aio
 
 from foreword.client.endpoints import Endpoints, Tls
+from foreword.client.fields import read_timeout
 from foreword.client.request import PromptLike, RequestFields, build_request
 from foreword.client.status import error_from
 from foreword.client.stream import AsyncStream
@@ -30,7 +31,7 @@ class AsyncClient:
 
     `address` is host:port, or several of the same deployment: one that cannot be reached is replaced by the next. TLS
     is required off loopback, unless `insecure`. `token` is sent as a bearer token. `timeout_s` is the default limit of
-    a whole call, in seconds; None waits for ever.
+    a whole call, in seconds over 0; None waits for ever.
 
         async with AsyncClient() as client:
             async with client.stream("Once upon a time", temperature=0, max_tokens=64) as events:
@@ -50,7 +51,7 @@ class AsyncClient:
         insecure: bool = False,
     ) -> None:
         self._endpoints = Endpoints(address, tls=tls, token=token, insecure=insecure)
-        self._timeout_s = timeout_s
+        self._timeout_s = read_timeout("timeout_s", timeout_s)
 
     async def generate(
         self,
@@ -72,16 +73,17 @@ class AsyncClient:
     ) -> AsyncStream:
         """Return the output as it comes; see RequestFields for what may be asked."""
         request = encode_request(build_request(prompt, fields))
-        return AsyncStream(self._endpoints, request, timeout_s=self._timeout_s if timeout_s is None else timeout_s)
+        limit = read_timeout("timeout_s", timeout_s)
+        return AsyncStream(self._endpoints, request, timeout_s=self._timeout_s if limit is None else limit)
 
     async def info(self, *, timeout_s: float | None = None) -> DeploymentInfo:
         """Return what is served, by the first address that answers."""
-        limit = _INFO_TIMEOUT_S if timeout_s is None else timeout_s
+        limit = _question_limit(timeout_s)
         return decode_info(await self._ask_any(GENERATION_GET_INFO, timeout_s=limit), Limits())
 
     async def abort(self, request_id: str, *, timeout_s: float | None = None) -> bool:
         """End a request, wherever it runs; return whether it was running."""
-        limit = _INFO_TIMEOUT_S if timeout_s is None else timeout_s
+        limit = _question_limit(timeout_s)
         request, failures = encode_abort(request_id), list[Unavailable]()
         for address in self._endpoints.addresses:
             try:
@@ -134,3 +136,9 @@ class AsyncClient:
             if task is not None and task.cancelling():
                 raise
             raise Cancelled("client: closed while a call was open") from None
+
+
+def _question_limit(timeout_s: float | None) -> float:
+    """Return the limit of a call that only asks something, in seconds."""
+    limit = read_timeout("timeout_s", timeout_s)
+    return _INFO_TIMEOUT_S if limit is None else limit

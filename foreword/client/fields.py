@@ -12,6 +12,9 @@ from foreword.laws.parameters import Grammar
 from foreword.protocol.messages import Trace
 from foreword.protocol.words import Drafter, Rule
 
+LONGEST_TIMEOUT_S: Final = 1e9
+"""30 years; gRPC takes a much later deadline for one that has passed."""
+
 Reader = Callable[[str, object], Any]
 """Takes a field's name and the value given for it; raises InvalidField."""
 
@@ -55,6 +58,16 @@ def read_ids(name: str, value: object) -> tuple[int, ...]:
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
         return tuple(_integer(name, item) for item in value)
     raise InvalidField(name, value, "a list of token ids")
+
+
+def read_timeout(name: str, value: object) -> float | None:
+    """Return a limit of time in seconds, None for none; raises InvalidField for anything else, and for NaN."""
+    if value is None:
+        return None
+    seconds = _number(name, value)
+    if not 0.0 < seconds <= LONGEST_TIMEOUT_S:
+        raise InvalidField(name, value, f"a number of seconds over 0 and up to {LONGEST_TIMEOUT_S:.0f}")
+    return seconds
 
 
 def _texts(name: str, value: object) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -56,6 +57,9 @@ class StackConfig:
             raise InvalidField("gamma", self.gamma, f"a whole number from 0 to {MOST_GAMMA}")
         if not 0 <= self.port <= 65535:
             raise InvalidField("port", self.port, "a port from 0 to 65535")
+        for name in ("start_timeout_s", "grace_s", "backoff_s", "longest_backoff_s"):
+            if not (math.isfinite(seconds := getattr(self, name)) and seconds >= 0.0):
+                raise InvalidField(name, seconds, "a finite number of seconds from 0")
         if unknown := set(self.arguments) - {TARGET, "draft", ORCHESTRATOR}:
             raise InvalidField("arguments", sorted(unknown), "flags for target, draft and orchestrator")
 
