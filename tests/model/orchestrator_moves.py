@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from foreword.protocol.messages import (
     Commit,
@@ -19,6 +18,7 @@ from foreword.protocol.messages import (
     TargetOpened,
 )
 from foreword.protocol.words import LossCode
+from foreword.values import replace
 from orchestrator.core import draft_part, session
 from orchestrator.core.state import (
     Action,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from draft_service.core import reading, writing
@@ -27,6 +26,7 @@ from foreword.protocol.messages import (
     VerdictNotice,
 )
 from foreword.protocol.words import Drafter, LossCode, ReceiptCode, Rule
+from foreword.values import replace
 from target_service.core import mailbox, step
 from target_service.core import session as targeting
 from target_service.core import state as t

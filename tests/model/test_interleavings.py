@@ -136,4 +136,4 @@ def test_finds_a_lease_that_ignores_its_recall(monkeypatch: pytest.MonkeyPatch) 
     """A recall that nobody answers traps the generation only if its round never ends."""
     _plant(monkeypatch, targeting, "recalled", {"if session.phase is Phase.WAIT:": "if False:"})
     _plant(monkeypatch, targeting, "waited", {"if session.phase is not Phase.WAIT:": "if True:"})
-    _found(Scope(output=3, gamma=1, drafts=2, targets=1, faults=("draft_dies",), wrong=1), "stuck")
+    _found(Scope(output=3, gamma=1, drafts=2, targets=1, faults=("draft_dies",), wrong=0), "stuck")

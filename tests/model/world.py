@@ -6,7 +6,7 @@ right output is known: whatever is verified on a wrong context, retracted, lost 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from draft_service.core.state import Session as DraftSession
@@ -15,6 +15,7 @@ from foreword.protocol import digest as digests
 from foreword.protocol.messages import DraftKeys, TargetKeys, Tokens
 from foreword.protocol.sequence import Sequence
 from foreword.protocol.words import Rule
+from foreword.values import replace
 from orchestrator.core.state import Request, RoundPlan
 from orchestrator.core.state import Session as Generation
 from target_service.core.state import Session as TargetSession
