@@ -81,9 +81,9 @@ async def test_seeded_text_of_a_real_model_is_the_same_with_its_draft_and_with_t
 
 @pytest.mark.parametrize("draft", ["lookup", "synthetic"])
 async def test_seeded_text_of_synthetic_models_is_the_same_with_any_draft(draft: str) -> None:
-    prompts = {f"prompt {i}": TokenPrompt((3, 1, 4, i)) for i in range(20)}
+    prompts = {f"prompt {i}": TokenPrompt((3, 1, 4, i)) for i in range(8)}
     requests = coupled.requests_for(prompts, coupled.LAWS, max_tokens=64)
-    plan = coupled.CoupledPlan(requests, gammas=(2, 7), side_by_side=20)
+    plan = coupled.CoupledPlan(requests, gammas=(2, 7), side_by_side=24)
     config = synthetic_stack(target_ms=2.0)
     async with (
         Stack(replace(config, draft=draft) if draft == "lookup" else config) as stack,

@@ -27,7 +27,7 @@ LAW = LawParameters(temperature=1.5)
 EDITED = LawParameters(temperature=2.0, top_p=0.9, repetition_penalty=1.1, frequency_penalty=0.3)
 COARSE = ("--total-bits", "2")
 """Integer counts that sum to 4: where they are rounded matters."""
-SHARE, FULL = 30, 1000
+SHARE, FULL = 20, 1000
 """Texts for each case."""
 
 
@@ -65,11 +65,12 @@ async def test_match_gives_the_law_of_the_target_however_candidates_are_drawn(ma
     check(await findings_of(stack_of(match_draw=match_draw), SampledPlan(Rule.MATCH, EDITED, texts=SHARE)), cases=8)
 
 
+# So many texts that the p-value of a bug is under 1e-9, seed by seed.
 BUGS = [
-    ("rounds_after_sampling", Rule.TOKEN, "coupled", 100),
-    ("lies_about_its_law", Rule.BLOCK, "coupled", 40),
+    ("rounds_after_sampling", Rule.TOKEN, "coupled", 50),
+    ("lies_about_its_law", Rule.BLOCK, "coupled", 12),
     # A coupled draft of a synthetic pair misses independently of what the target draws, and would hide this one.
-    ("samples_afresh", Rule.MATCH, "argmax", 40),
+    ("samples_afresh", Rule.MATCH, "argmax", 20),
     # Small: the residual of a synthetic pair is nearly its target's law.
     pytest.param("forgets_the_residual_mass", Rule.BLOCK, "coupled", 600, marks=pytest.mark.full),
 ]
