@@ -52,7 +52,7 @@ test: lint ## lint, then the default tests
 
 test-full: lint ## lint, then all tests: long studies and real weights too, which are fetched first
 	@$(BIN)/foreword models fetch
-	@$(BIN)/python -m pytest -m '' --timeout 3600 $(ARGS)
+	@$(BIN)/python -m pytest -m '' --timeout 3600 --hypothesis-profile=search $(ARGS)
 
 lint: lint-python lint-protos lint-arrows lint-types ## all checks that run no test; with -k past the first failure
 

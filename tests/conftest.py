@@ -1,12 +1,19 @@
-"""What holds for every test: no network, no spinning threads, and GPU tests only where there is a GPU."""
+"""What holds for every test: no network, no spinning threads, the same examples, and GPU tests only on a GPU."""
 
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Before anything imports torch or a hub client; processes that tests start inherit it.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["OMP_WAIT_POLICY"] = "passive"
+
+# A machine that is slow for a moment breaks no promise, so nothing is timed. `make test` tries the same examples
+# everywhere; `make test-full` looks for new ones (--hypothesis-profile=search).
+settings.register_profile("same", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("same")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

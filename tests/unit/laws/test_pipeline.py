@@ -59,7 +59,7 @@ def same(a: Law, b: Law) -> bool:
     return ids and np.array_equal(a.probabilities, b.probabilities)
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=150)
 @given(sessions())
 def test_every_law_is_that_of_a_plain_loop(rows: LawRows) -> None:
     for i, law in enumerate(target_laws([rows])[0]):
