@@ -112,7 +112,7 @@ def test_interrupting_generate_is_quiet(tmp_path: Path):
         while not server.requests and child.poll() is None:
             os.sched_yield()
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=30)
+        out, err = child.communicate(timeout=60)
         assert (child.returncode, out, err) == (130, "", "")
 
 
@@ -252,7 +252,7 @@ def test_up_runs_until_a_signal_and_stops_everything(number, status):
         if line.startswith("serving on"):
             break
     child.send_signal(number)
-    _, rest = child.communicate(timeout=30)
+    _, rest = child.communicate(timeout=60)
     assert child.returncode == status
     assert "Traceback" not in rest
     assert "target       was told" not in rest

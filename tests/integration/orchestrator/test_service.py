@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import grpc.aio
 import pytest
 import pytest_asyncio
 
 from foreword.client import AsyncClient
+from foreword.client.stream import AsyncStream
 from foreword.errors import DeadlineExceeded, Full, InvalidField, NotFound
 from foreword.protocol.generation import Delta, Finish, GenerateRequest, TokenPrompt
 from foreword.protocol.words import FinishReason, Rule, TokenSource
@@ -59,8 +61,17 @@ async def sessions(served: Deployment) -> tuple[int, int]:
     return target.sessions, draft.server.sessions
 
 
+async def tokens_came(stream: AsyncStream, count: int) -> None:
+    """Return when so many tokens of a text have come."""
+    seen = 0
+    async for event in stream:
+        seen += len(event.ids) if isinstance(event, Delta) else 0
+        if seen >= count:
+            return
+
+
 async def all_closed(served: Deployment) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while await sessions(served) != (0, 0):  # noqa: ASYNC110 - it is another process that counts
             await asyncio.sleep(0.05)
 
@@ -259,10 +270,10 @@ async def test_a_draft_that_goes_costs_nothing_but_time(folder, served: Deployme
     try:
         async with AsyncClient(front.address) as client:
             plain = await client.generate(PROMPT, temperature=0.0, max_tokens=300, gamma=0)
-            task = asyncio.create_task(client.generate(PROMPT, temperature=0.0, max_tokens=300, gamma=4))
-            await asyncio.sleep(0.15)
-            await draft.stop()
-            fast = await task
+            async with client.stream(PROMPT, temperature=0.0, max_tokens=300, gamma=4) as stream:
+                await tokens_came(stream, 20)
+                await draft.stop()
+                fast = await stream.completion()
         assert fast.ids == plain.ids
         assert fast.usage.plain_steps > 0
     finally:
@@ -275,13 +286,16 @@ async def test_a_target_that_goes_is_replaced(folder, served: Deployment) -> Non
     try:
         async with AsyncClient(front.address) as client:
             plain = await client.generate(PROMPT, temperature=1.0, seed=2, max_tokens=300, gamma=0)
-            tasks = [
-                asyncio.create_task(client.generate(PROMPT, temperature=1.0, seed=2, max_tokens=300, gamma=4))
-                for _ in range(4)
-            ]
-            await asyncio.sleep(0.15)
-            await other.stop()
-            results = await asyncio.gather(*tasks)
+            async with AsyncExitStack() as stack:
+                streams = [
+                    await stack.enter_async_context(
+                        client.stream(PROMPT, temperature=1.0, seed=2, max_tokens=300, gamma=4)
+                    )
+                    for _ in range(4)
+                ]
+                await asyncio.gather(*(tokens_came(stream, 20) for stream in streams))
+                await other.stop()
+                results = await asyncio.gather(*(stream.completion() for stream in streams))
         assert all(result.ids == plain.ids for result in results)
         assert any(result.usage.targets_used == 2 for result in results)
     finally:

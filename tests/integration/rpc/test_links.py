@@ -138,5 +138,5 @@ async def test_a_client_that_vanishes_is_noticed():
         async with channel_to(server) as channel, running(attach(channel, orchestrator)):
             await orchestrator.came_up.wait()
             await target.handler.came_up.wait()
-        await asyncio.wait_for(target.handler.went_down.wait(), 5)
+        await asyncio.wait_for(target.handler.went_down.wait(), 20)
         assert len(target.handler.downs) == 1

@@ -179,7 +179,7 @@ async def test_a_link_that_nobody_uses_is_closed_after_a_while() -> None:
         await asyncio.sleep(0.1)
         assert around.targets["t:1"].downs == []
         ours.forget()
-        await asyncio.wait_for(around.targets["t:1"].went_down.wait(), 5.0)
+        await asyncio.wait_for(around.targets["t:1"].went_down.wait(), 20.0)
         ours.bind(Bound(1, target(3)))
         await around.is_up()
         assert around.dialled == ["t:1", "t:1"]
@@ -189,7 +189,7 @@ async def test_a_link_that_does_not_come_up_is_dialled_only_while_it_is_used() -
     around = Around()
     async with links(around) as ours:
         ours.bind(Bound(1, target(1, address="dead:1")))
-        await asyncio.wait_for(around.refused.wait(), 5.0)
+        await asyncio.wait_for(around.refused.wait(), 20.0)
         ours.release(ticket(1))
         before = len(around.dialled)
         await asyncio.sleep(0.3)

@@ -45,7 +45,7 @@ async def dialling(peer, handler):
         yield dialler
     finally:
         dialler.stop()
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, 20)
 
 
 async def test_it_dials_until_the_peer_is_there_and_tells_each_failure():
@@ -86,9 +86,9 @@ async def test_stop_while_it_waits():
     peer.refusals = [Unavailable("down")] * 1000
     dialler = Dialler(peer.dial, lambda: client_link(handler), peer="peer", backoff=Backoff(first_s=600, most_s=600))
     running = asyncio.create_task(dialler.run())
-    await asyncio.wait_for(handler.went_down.wait(), 5)
+    await asyncio.wait_for(handler.went_down.wait(), 20)
     dialler.stop()
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, 20)
     assert peer.dials == 1
 
 
