@@ -30,7 +30,10 @@ def _integer(name: str, value: object) -> int:
 
 def _number(name: str, value: object) -> float:
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise InvalidField(name, value, "a number that fits 64-bit floating point") from error
     raise InvalidField(name, value, "a number")
 
 
@@ -41,10 +44,14 @@ def _flag(name: str, value: object) -> bool:
 
 
 def read_text(name: str, value: object) -> str:
-    """Return a text; raises InvalidField for anything else."""
-    if isinstance(value, str):
-        return value
-    raise InvalidField(name, value, "a text")
+    """Return a text; raises InvalidField for anything else, and for half of a surrogate pair."""
+    if not isinstance(value, str):
+        raise InvalidField(name, value, "a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidField(name, value, "text that UTF-8 can carry") from error
+    return value
 
 
 def _bytes(name: str, value: object) -> bytes:
@@ -72,7 +79,7 @@ def read_timeout(name: str, value: object) -> float | None:
 
 def _texts(name: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str):
-        return (value,)
+        return (read_text(name, value),)
     if isinstance(value, Iterable) and not isinstance(value, bytes | Mapping):
         return tuple(read_text(name, item) for item in value)
     raise InvalidField(name, value, "a text or a list of texts")
@@ -84,7 +91,21 @@ def _bias(name: str, value: object) -> tuple[tuple[int, float], ...]:
     raise InvalidField(name, value, "a mapping from token ids to numbers")
 
 
-def _optional(read: Reader) -> Reader:
+def read_pairs(name: str, value: object) -> tuple[tuple[int, float], ...]:
+    """Return pairs of a token id and a number; raises InvalidField for anything else."""
+    wanted = "pairs of a token id and a number"
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
+        raise InvalidField(name, value, wanted)
+    pairs = []
+    for pair in value:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InvalidField(name, pair, wanted)
+        pairs.append((_integer(name, pair[0]), _number(name, pair[1])))
+    return tuple(pairs)
+
+
+def optional(read: Reader) -> Reader:
+    """Return a reader that lets None through."""
     return lambda name, value: None if value is None else read(name, value)
 
 
@@ -97,24 +118,26 @@ def _member(kind: type[Rule] | type[Drafter]) -> Reader:
             return kind[value.upper()]
         raise InvalidField(name, value, f"one of {', '.join(known)}, or None to leave it to the server")
 
-    return _optional(read)
+    return optional(read)
 
 
-def _instance(kind: type, wanted: str) -> Reader:
+def record(kind: type[Any], wanted: str, readers: Mapping[str, Reader], *, prefix: str = "") -> Reader:
+    """Return a reader of values of a dataclass, which reads each of its fields."""
+
     def read(name: str, value: object) -> object:
-        if isinstance(value, kind):
-            return value
-        raise InvalidField(name, value, wanted)
+        if not isinstance(value, kind):
+            raise InvalidField(name, value, wanted)
+        return kind(**{field: reader(prefix + field, getattr(value, field)) for field, reader in readers.items()})
 
-    return _optional(read)
+    return read
 
 
 READERS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(("request_id", "model", "draft"), read_text),
     **dict.fromkeys(("temperature", "repetition_penalty", "presence_penalty", "frequency_penalty"), _number),
-    **dict.fromkeys(("top_p", "min_p"), _optional(_number)),
+    **dict.fromkeys(("top_p", "min_p"), optional(_number)),
     **dict.fromkeys(
-        ("top_k", "max_tokens", "seed", "top_logprobs", "gamma", "gamma_min", "gamma_max"), _optional(_integer)
+        ("top_k", "max_tokens", "seed", "top_logprobs", "gamma", "gamma_min", "gamma_max"), optional(_integer)
     ),
     **dict.fromkeys(("min_tokens", "n"), _integer),
     **dict.fromkeys(("include_stop", "ignore_eos", "echo", "one_token_per_event", "skip_special_tokens"), _flag),
@@ -123,8 +146,8 @@ READERS: Final[Mapping[str, Reader]] = {
     "stop": _texts,
     "rule": _member(Rule),
     "drafter": _member(Drafter),
-    "grammar": _instance(Grammar, "a Grammar"),
-    "trace": _instance(Trace, "a Trace"),
+    "grammar": optional(record(Grammar, "a Grammar", {"kind": read_text, "source": read_text}, prefix="grammar.")),
+    "trace": optional(record(Trace, "a Trace", {"parent": read_text, "state": read_text}, prefix="trace.")),
     "cache_salt": _bytes,
 }
 """How each keyword argument is read, by name."""

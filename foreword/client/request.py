@@ -7,24 +7,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypedDict
+from typing import Any, TypedDict
 
-from foreword.client.fields import READERS, read_ids, read_text
-from foreword.errors import InvalidField
+from foreword.client.fields import READERS
+from foreword.client.values import LAW, SPECULATION, read_prompt, read_request
 from foreword.laws.parameters import Grammar, LawParameters
-from foreword.protocol.generation import Chat, GenerateRequest, Message, Prompt, Speculation, TokenPrompt
+from foreword.protocol.generation import GenerateRequest, Message, Prompt, Speculation
 from foreword.protocol.messages import Trace
 from foreword.protocol.words import Drafter, Rule
 
 PromptLike = Prompt | Sequence[Message] | Sequence[Mapping[str, str]] | Sequence[int]
 """A text; a chat as messages or as dictionaries with role and content; token ids; or a prompt value."""
-
-
-_LAW: Final = (
-    *("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
-    *("logit_bias", "banned_ids", "stop_ids", "min_tokens", "grammar"),
-)
-_SPECULATION: Final = ("gamma", "gamma_min", "gamma_max", "rule", "drafter", "draft")
 
 
 class RequestFields(TypedDict, total=False):
@@ -66,7 +59,7 @@ class RequestFields(TypedDict, total=False):
 
 
 def build_request(prompt: PromptLike | GenerateRequest, fields: RequestFields) -> GenerateRequest:
-    """Return the request that `prompt` and `fields` describe; a GenerateRequest is taken as it is, without fields.
+    """Return the request that `prompt` and `fields` describe; a GenerateRequest comes alone.
 
     Raises InvalidField for a value of the wrong type, TypeError for a name that is no field.
     """
@@ -76,38 +69,18 @@ def build_request(prompt: PromptLike | GenerateRequest, fields: RequestFields) -
     if isinstance(prompt, GenerateRequest):
         if fields:
             raise TypeError(f"generate() got a GenerateRequest and {', '.join(fields)}, wanted one or the other")
-        return prompt
+        return read_request(prompt)
     given = {name: READERS[name](name, value) for name, value in fields.items()}
-    law = {name.removeprefix("logit_"): given.pop(name) for name in _LAW if name in given}
-    speculation = {name: given.pop(name) for name in _SPECULATION if name in given}
+    law: dict[str, Any] = {name: given.pop(name) for name in LAW if name in given}
+    if "logit_bias" in given:
+        law["bias"] = given.pop("logit_bias")
+    speculation = {name: given.pop(name) for name in SPECULATION if name in given}
     return GenerateRequest(
-        prompt=read_prompt(prompt),
+        prompt=read_prompt("prompt", prompt),
         law=LawParameters(**law) if law else None,
         speculation=Speculation(**speculation),
         **given,
     )
-
-
-def read_prompt(prompt: PromptLike) -> Prompt:
-    """Return `prompt` as one of the three kinds of prompt; raises InvalidField for anything else, or an empty list."""
-    if isinstance(prompt, str | Chat | TokenPrompt):
-        return prompt
-    if not isinstance(prompt, Iterable) or isinstance(prompt, bytes | Mapping):
-        raise InvalidField("prompt", prompt, "a text, a list of messages, or a list of token ids")
-    items = list(prompt)
-    if not items:
-        raise InvalidField("prompt", items, "at least one message or token id")
-    if isinstance(items[0], Message | Mapping):
-        return Chat(tuple(_message(item) for item in items))
-    return TokenPrompt(read_ids("prompt", items))
-
-
-def _message(item: object) -> Message:
-    if isinstance(item, Message):
-        return item
-    if isinstance(item, Mapping) and set(item) == {"role", "content"}:
-        return Message(read_text("role", item["role"]), read_text("content", item["content"]))
-    raise InvalidField("messages", item, "messages with role and content and nothing else")
 
 
 def _suggestion(name: str) -> str:

@@ -47,7 +47,7 @@ def test_prompts_of_every_kind() -> None:
     as_dicts = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
     assert build_request(as_dicts, {}).prompt == chat
     assert build_request(chat.messages, {}).prompt == chat
-    assert build_request(chat, {}).prompt is chat
+    assert build_request(chat, {}).prompt == chat
     assert build_request(np.array([3, 0], dtype=np.uint32), {}).prompt == TokenPrompt((3, 0))
     assert build_request(iter([3, 0]), {}).prompt == TokenPrompt((3, 0))
     assert build_request("", {}).prompt == ""
@@ -55,7 +55,7 @@ def test_prompts_of_every_kind() -> None:
 
 def test_a_request_is_taken_as_it_is_or_not_at_all() -> None:
     request = GenerateRequest("x", seed=3)
-    assert build_request(request, {}) is request
+    assert build_request(request, {}) == request
     with pytest.raises(TypeError, match="got a GenerateRequest and seed, wanted one or the other"):
         build_request(request, {"seed": 4})
 
