@@ -6,11 +6,16 @@ import asyncio
 import sys
 from typing import Final
 
+import typer
+
 from foreword.errors import NotFound
+from foreword.settings.command import EXIT_FAILED, EXIT_USAGE
 from foreword.stack.config import StackConfig
 
 _FETCH: Final = (sys.executable, "-m", "foreword.cli", "models", "fetch", "--source")
 """A process of its own: converting a model takes memory that it alone gives back."""
+EXPLAINED: Final = (EXIT_FAILED, EXIT_USAGE)
+"""Statuses that a command ends with once it has said why."""
 
 
 def models_of(config: StackConfig) -> list[str]:
@@ -20,7 +25,10 @@ def models_of(config: StackConfig) -> list[str]:
 
 
 async def fetch_models(config: StackConfig, *, command: tuple[str, ...] = _FETCH) -> None:
-    """Fetch what is not there yet, with progress on stderr; raises NotFound if that fails, which stderr explains."""
+    """Fetch what is not there yet, with progress on stderr.
+
+    Raises typer.Exit where that fails and stderr says why, NotFound where the fetching process was killed.
+    """
     for source in models_of(config):
         process = await asyncio.create_subprocess_exec(
             *command, source, stdin=asyncio.subprocess.DEVNULL, stdout=sys.stderr.fileno()
@@ -31,5 +39,7 @@ async def fetch_models(config: StackConfig, *, command: tuple[str, ...] = _FETCH
             process.terminate()
             await process.wait()
             raise
+        if status in EXPLAINED:
+            raise typer.Exit(status)
         if status != 0:
             raise NotFound(f"model: got {source}, wanted one that can be fetched (status {status})")

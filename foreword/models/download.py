@@ -19,6 +19,7 @@ def download(url: str, partial: Path, *, size: int, settings: HttpSettings, prog
 
     Raises Unavailable when the server fails again and again; what has come stays for the next call. Whether the bytes
     are the right ones is for the caller to check: a partial file that is long enough already is taken for a wrong one.
+    An OSError is the file system's, which no further attempt would mend.
     """
     partial.parent.mkdir(parents=True, exist_ok=True)
     if _size(partial) >= size:
@@ -32,8 +33,6 @@ def download(url: str, partial: Path, *, size: int, settings: HttpSettings, prog
             reason = "the connection ended early"
         except Unavailable as error:
             reason = error.message
-        except (OSError, HTTPException) as error:
-            reason = f"{type(error).__name__}: {error}"
         if attempt == _ATTEMPTS or _size(partial) == before:
             break
     raise Unavailable(f"{url}: stopped at {_size(partial)} bytes, which are kept; call again to go on ({reason})")
@@ -50,10 +49,18 @@ def _attempt(url: str, partial: Path, settings: HttpSettings, progress: Progress
             file.seek(start)
             done = start
             progress(partial.stem, done, total)
-            while chunk := response.read(_CHUNK):
+            while chunk := _read(response):
                 file.write(chunk)
                 done += len(chunk)
                 progress(partial.stem, done, total)
+
+
+def _read(response: Response) -> bytes:
+    """Return the next bytes of the body, none at its end; raise Unavailable where the connection fails."""
+    try:
+        return response.read(_CHUNK)
+    except (OSError, HTTPException) as error:
+        raise Unavailable(f"{type(error).__name__}: {error}") from error
 
 
 def _extent(response: Response) -> tuple[int, int | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,10 @@ from typing import Any
 from foreword.errors import NotFound, Unavailable
 
 _PATTERNS = ["*.json", "*.safetensors", "*.jinja"]
+_FILE_SYSTEM = frozenset(
+    (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
+)
+"""What a file system refuses with; a connection fails with none of these."""
 _OTHERS = ["*/*", "consolidated*"]
 """The same weights once more, in other formats."""
 
@@ -58,6 +63,10 @@ def _asked(repository: str, call: Callable[[], Any]) -> str:
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.EntryNotFoundError) as error:
         raise NotFound(f"model {repository}: not on the hub ({_first_line(error)})") from None
     except OSError as error:
+        if error.errno in _FILE_SYSTEM:
+            raise Unavailable(
+                f"model {repository}: the hub's cache cannot be written ({_first_line(error)})"
+            ) from error
         raise Unavailable(f"model {repository}: the hub cannot be asked ({_first_line(error)})") from error
 
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from foreword.errors import Mismatch
+from foreword.models.cache import kept_in
 from foreword.models.checksum import sha256_of
 from foreword.models.dtype import Dtype
 from foreword.models.source import ModelSource
@@ -19,7 +20,7 @@ def weights_digest(folder: Path, cache: Path) -> str:
     """Return the SHA-256, in hexadecimal, over names and digests of the safetensors files of `folder`.
 
     Reading gigabytes takes seconds, so the result is kept in `cache` and holds as long as no file's name, size or time
-    of change differs.
+    of change differs. Raises Unavailable where it cannot be kept.
     """
     files = sorted(folder.glob("*.safetensors"))
     state = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in files]
@@ -31,10 +32,11 @@ def weights_digest(folder: Path, cache: Path) -> str:
             return str(kept["digest"])
     listing = "".join(f"{path.name} {sha256_of(path)}\n" for path in files)
     digest = hashlib.sha256(listing.encode()).hexdigest()
-    note.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = note.with_suffix(f".{hashlib.sha256(digest.encode()).hexdigest()[:8]}")
-    unfinished.write_text(json.dumps({"files": state, "digest": digest}))
-    unfinished.replace(note)
+    with kept_in(cache):
+        note.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = note.with_suffix(f".{hashlib.sha256(digest.encode()).hexdigest()[:8]}")
+        unfinished.write_text(json.dumps({"files": state, "digest": digest}))
+        unfinished.replace(note)
     return digest
 
 

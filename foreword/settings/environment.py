@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import foreword
+from foreword.errors import InvalidField
 
 _DIRECT_POLLER = "-event_engine_client,-event_engine_listener"
 
@@ -41,9 +42,18 @@ def use_direct_poller() -> None:
 
 
 def cache_folder(given: Path | None = None) -> Path:
-    """Return where fetched models are kept: the given folder, FOREWORD_CACHE, or the user's cache folder."""
+    """Return where fetched models are kept: the given folder, FOREWORD_CACHE, or the user's cache folder.
+
+    Raises InvalidField for a user without one.
+    """
     if given is not None:
         return given
     if chosen := os.environ.get("FOREWORD_CACHE"):
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "foreword"
+    if users := os.environ.get("XDG_CACHE_HOME"):
+        return Path(users) / "foreword"
+    try:
+        return Path.home() / ".cache" / "foreword"
+    except RuntimeError:
+        wanted = "a folder, because this user has no home folder (flag --cache or FOREWORD_CACHE)"
+        raise InvalidField("cache", None, wanted) from None

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 from rich.console import Console
 
 from foreword.cli.demo import Demo
@@ -218,9 +219,29 @@ async def test_models_are_fetched_one_after_the_other_with_output_on_stderr(tmp_
     assert log.read_text() == "a b "
     out, err = capfd.readouterr()
     assert (out, err) == ("", "fetching\nfetching\n")
-    with pytest.raises(NotFound, match=r"model: got bad, wanted one that can be fetched \(status 1\)"):
+    with pytest.raises(typer.Exit) as ended:  # what was fetching has said why
         await fetch_models(StackConfig(target="bad", draft="b"), command=command)
-    assert log.read_text() == "a b bad "
+    assert (ended.value.exit_code, log.read_text()) == (1, "a b bad ")
+    killed = (sys.executable, "-S", "-c", "import os; os.kill(os.getpid(), 9)")
+    with pytest.raises(NotFound, match=r"model: got a, wanted one that can be fetched \(status -9\)"):
+        await fetch_models(StackConfig(target="a", draft="b"), command=killed)
+
+
+@pytest.mark.parametrize("command", [["up", "--port", "0"], ["demo"]])
+def test_a_cache_that_cannot_be_written_is_said_once(command, tmp_path):
+    """By what fetches the model; nothing is started after that."""
+    cache = tmp_path / "cache"
+    cache.write_text("")
+    ended = subprocess.run(
+        [sys.executable, "-m", "foreword.cli", *command],
+        env={**os.environ, "FOREWORD_CACHE": str(cache)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    said = f"cache: got {cache}, wanted a folder that can be written ({cache}/downloads: Not a directory); "
+    assert ended.stderr == f"{said}flag --cache or FOREWORD_CACHE names another\n"
 
 
 FAKE_UP = """

@@ -75,6 +75,15 @@ def test_failures_are_one_line(models, tmp_path, argv, status, named):
     assert result.err.count("\n") == 1
 
 
+def test_a_cache_that_cannot_be_written_is_one_line(models, tmp_path):
+    cache = tmp_path / "cache"
+    cache.write_text("")
+    result = models("fetch", "--cache", str(cache))
+    said = f"cache: got {cache}, wanted a folder that can be written ({cache}/downloads: Not a directory); "
+    assert (result.status, result.out) == (1, "")
+    assert result.err == f"{said}flag --cache or FOREWORD_CACHE names another\n"
+
+
 def test_progress_off_a_terminal_is_a_line_a_step(capsys):
     with ModelProgress() as progress:
         for done in (100, 200, 300):

@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from foreword.settings.environment import use_direct_poller
+from foreword.errors import InvalidField
+from foreword.settings.environment import cache_folder, use_direct_poller
 
 
 def test_grpc_polls_directly_unless_it_is_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,3 +27,18 @@ def test_the_command_chooses_before_grpc_is_imported() -> None:
     """gRPC reads the choice when it is imported."""
     code = "import sys, foreword.cli, foreword.cli.app; sys.exit('grpc' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_cache_of_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs under a number of its own."""
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("FOREWORD_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(InvalidField, match=r"cache: got None, wanted a folder, .*flag --cache or FOREWORD_CACHE"):
+        cache_folder()
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    assert cache_folder() == Path("/caches/foreword")
