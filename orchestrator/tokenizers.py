@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from foreword.errors import ForewordError, Mismatch
-from foreword.models.fast_tokenizer import FastTokenizer
 from foreword.models.load_tokenizer import load_tokenizer
 from foreword.models.source import Folder, ModelSource, parse_source
 from foreword.models.tokenizer import GenerationDefaults, Tokenizer
@@ -41,6 +40,10 @@ def _parsed(source: str, model: ModelInfo) -> ModelSource:
 
 
 def _text(source: ModelSource, cache: Path) -> ModelText:
+    if source.synthetic is not None:
+        return ModelText(load_tokenizer(source, cache), GenerationDefaults())
+    from foreword.models.fast_tokenizer import FastTokenizer  # needs what synthetic models do without
+
     if isinstance(source.where, Folder):  # a folder needs no weights for this
         tokenizer: Tokenizer = FastTokenizer(source.where.path)
     else:

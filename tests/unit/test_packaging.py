@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import importlib.metadata
 import subprocess
 import sys
 import tomllib
@@ -16,6 +17,7 @@ from packaging.version import Version
 
 import hatch_build
 from foreword._version import __version__
+from foreword.cli.extras import EXTRA_MODULES
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -69,6 +71,33 @@ def test_every_requirement_admits_the_pin_that_was_tested(part):
         version = pinned[canonicalize_name(requirement.name)]
         assert version.local is None, f"{requirement.name}: a local build cannot be installed elsewhere"
         assert requirement.specifier.contains(version), f"{requirement}: the pin is {version}"
+
+
+def floor(requirement: Requirement) -> Version | None:
+    """Return the least version that is admitted, None where any is."""
+    return max((Version(part.version) for part in requirement.specifier if part.operator == ">="), default=None)
+
+
+def test_floors_admit_each_other():
+    """What is installed and is the least of its kind that we admit must admit the least of the others."""
+    lines = [Requirement(line) for part in REQUIREMENTS.values() for line in part]
+    floors = {canonicalize_name(line.name): least for line in lines if (least := floor(line)) is not None}
+    for name, least in floors.items():
+        if least != pins()[name]:
+            continue  # the metadata that is here is that of the pin
+        for wanted in map(Requirement, importlib.metadata.requires(name) or ()):
+            other = canonicalize_name(wanted.name)
+            if other in floors and (wanted.marker is None or wanted.marker.evaluate({"extra": ""})):
+                assert floors[other] >= (floor(wanted) or floors[other]), f"{other}: {name} {least} wants {wanted}"
+
+
+def test_synthetic_models_need_no_library_of_the_extra_for_real_ones():
+    blocked = [*EXTRA_MODULES["models"], *EXTRA_MODULES["bench"]]
+    modules = sorted({target.partition(":")[0] for target in ENTRY_POINTS})
+    code = (
+        f"import sys, importlib as i; sys.modules.update(dict.fromkeys({blocked})); [*map(i.import_module, {modules})]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_all_packages_of_grpc_have_one_version():
