@@ -94,9 +94,8 @@ def test_floors_admit_each_other():
 def test_synthetic_models_need_no_library_of_the_extra_for_real_ones():
     blocked = [*EXTRA_MODULES["models"], *EXTRA_MODULES["bench"]]
     modules = sorted({target.partition(":")[0] for target in ENTRY_POINTS})
-    code = (
-        f"import sys, importlib as i; sys.modules.update(dict.fromkeys({blocked})); [*map(i.import_module, {modules})]"
-    )
+    block = f"import sys; sys.modules.update(dict.fromkeys({blocked}))"
+    code = f"{block}; import importlib; [*map(importlib.import_module, {modules})]"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
