@@ -91,7 +91,8 @@ def _check_addresses(field: str, addresses: tuple[str, ...], *, plaintext: bool)
         raise InvalidField(field, ",".join(addresses), "each address once")
     for address in addresses:
         host, _, port = address.rpartition(":")
-        if not address.startswith("unix:") and not (host and port.isdigit()):
-            raise InvalidField(field, address, "host:port")
+        is_port = port.isascii() and port.isdigit() and 1 <= int(port) <= 65535
+        if not address.startswith("unix:") and not (host and is_port):
+            raise InvalidField(field, address, "host:port, the port from 1 to 65535")
         if plaintext and not is_loopback(address):
             raise InvalidField(field, address, "an address of this machine without TLS; give --tls-cert, or --insecure")

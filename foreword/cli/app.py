@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, Any, cast
+from typing import Annotated
 
 import typer
 import typer.core
@@ -13,6 +13,7 @@ import typer.core
 from foreword._version import __version__
 from foreword.cli.commands import Commands, group, new_app
 from foreword.cli.extras import missing_extra
+from foreword.cli.usage import usage_line
 from foreword.errors import ForewordError, InvalidField
 
 COMMANDS = "foreword.commands"
@@ -28,11 +29,14 @@ EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 def run(argv: Sequence[str], *, found: Iterable[EntryPoint] | None = None) -> int:
     """Run the command line and return its exit status; `found` are the entry points, by default the installed ones."""
     words = [word for word in argv if word != "--debug"]
+    root = build(installed() if found is None else found)
     try:
-        result = build(installed() if found is None else found).main(words, "foreword", standalone_mode=False)
+        result = root.main(words, "foreword", standalone_mode=False)
     except Exception as error:
         if len(words) < len(argv):
             raise
+        if isinstance(error, typer.TyperException):
+            return _complain(usage_line(error, root, words), status=EXIT_USAGE)
         return _failed(error)
     return result if isinstance(result, int) else 0
 
@@ -72,11 +76,6 @@ def _root(
 
 def _failed(error: Exception) -> int:
     """Say in one line what went wrong and return the exit status."""
-    if isinstance(error, typer.TyperException):
-        context = getattr(error, "ctx", None)
-        path = "foreword" if context is None else context.command_path
-        text = str(cast(Any, error).format_message()).rstrip(".")
-        return _complain(f"{path}: {text} (see '{path} --help')", status=EXIT_USAGE)
     if isinstance(error, InvalidField):
         return _complain(error.message, status=EXIT_USAGE)
     if isinstance(error, ForewordError):

@@ -41,7 +41,7 @@ def command(
     dtype: options.Dtype = "float32",
     threads: options.Threads = 0,
     tolerance: Annotated[
-        float | None, typer.Option(help="Top-2 margin in nats up to which a difference is rounding's.")
+        float | None, typer.Option(help="Top-2 margin in nats up to which a difference is rounding's.", min=0, max=100)
     ] = None,
     json: options.Json = False,
 ) -> None:

@@ -14,6 +14,10 @@ from foreword.errors import InvalidField
 from foreword.rpc.options import channel_options
 from foreword.rpc.tls import is_loopback
 
+_SCHEMES = ("unix:", "dns:", "ipv4:", "ipv6:", "xds:")
+"""Beginnings of names that gRPC resolves by rules of their own."""
+_TLS_WANTED = "tls=Tls(…) for a server off loopback (--tls-ca), or insecure=True (--insecure)"
+
 
 @dataclass(frozen=True, slots=True)
 class Tls:
@@ -31,8 +35,8 @@ class Tls:
 class Endpoints:
     """The addresses of one deployment; channels are opened when they are first used, on the loop that uses them.
 
-    Raises InvalidField for no address, for a PEM file that cannot be read, and for plaintext off loopback unless
-    `insecure`.
+    Raises InvalidField for no address or what is none, for a PEM file that cannot be read, for a token that no header
+    can carry, and for plaintext off loopback unless `insecure`.
     """
 
     def __init__(self, addresses: str | Sequence[str], *, tls: Tls | None, token: str | None, insecure: bool) -> None:
@@ -42,8 +46,12 @@ class Endpoints:
         self._credentials = None if tls is None else _credentials(tls)
         self._server_name = None if tls is None else tls.server_name
         for address in self._addresses:
+            _check_address(address)
             if tls is None and not insecure and not is_loopback(address):
-                raise InvalidField("address", address, "tls=Tls(…) for a server off loopback, or insecure=True")
+                raise InvalidField("address", address, _TLS_WANTED)
+        if token is not None and not (token.isascii() and token.isprintable()):
+            # The message may be logged: it keeps the secret.
+            raise InvalidField("token", f"{len(token)} characters", "printable ASCII characters, as HTTP headers have")
         self.metadata: tuple[tuple[str, str], ...] = () if token is None else (("authorization", f"Bearer {token}"),)
         """What goes with every call."""
         self._channels: dict[str, grpc.aio.Channel] = {}
@@ -83,9 +91,20 @@ class Endpoints:
         return grpc.aio.secure_channel(address, self._credentials, options=[*channel_options(), *override])
 
 
+def _check_address(address: str) -> None:
+    """Raise InvalidField for what gRPC would take for another place: it calls port 99999 modulo 65536."""
+    if address.startswith(_SCHEMES):
+        return
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+        raise InvalidField("address", address, "host:port, the port from 1 to 65535")
+
+
 def _credentials(tls: Tls) -> grpc.ChannelCredentials:
     if (tls.certificate is None) != (tls.key is None):
-        raise InvalidField("tls", tls, "a certificate and its key, or neither")
+        missing = "tls.key" if tls.key is None else "tls.certificate"
+        wanted = "a PEM file: a certificate and its key, or neither (--tls-cert, --tls-key)"
+        raise InvalidField(missing, None, wanted)
     return grpc.ssl_channel_credentials(
         None if tls.authority is None else _read("tls.authority", tls.authority),
         private_key=None if tls.key is None else _read("tls.key", tls.key),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from foreword.errors import InvalidField
+from foreword.models.dtype import Dtype
 
 DEFAULT_TARGET = "embedded"
 DEFAULT_DRAFT = "lookup"
@@ -51,6 +52,11 @@ class StackConfig:
     longest_backoff_s: float = 10.0
 
     def __post_init__(self) -> None:
+        for name in ("target", "draft"):
+            if getattr(self, name) == "":
+                raise InvalidField(name, "", "the name of a model; --no-draft starts no draft")
+        if self.dtype not in (known := [dtype.value for dtype in Dtype]):
+            raise InvalidField("dtype", self.dtype, f"one of {', '.join(known)}")
         if self.drafts < 0:
             raise InvalidField("drafts", self.drafts, "a whole number from 0")
         if self.gamma is not None and not 0 <= self.gamma <= MOST_GAMMA:

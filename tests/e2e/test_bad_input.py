@@ -86,7 +86,7 @@ COMMANDS = {
         "--gamma", "99", says=r"speculation\.gamma: got 99, wanted a whole number from 0 to 16"
     ),
     "not a number": generate(
-        "--top-k", "many", says=r"foreword generate: Invalid value for '--top-k': Input should be a valid integer.*"
+        "--top-k", "many", says=r"foreword generate: --top-k: got 'many', wanted a whole number \(see .*"
     ),
     "gamma of a stack": Command(("up", "--gamma", "-1"), USAGE, r"gamma: got -1, wanted a whole number from 0 to 256"),
     "port in use": Command(

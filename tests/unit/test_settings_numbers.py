@@ -42,7 +42,7 @@ def refusal(kind: type[ServerSettings], leaf: Leaf, value: str) -> str:
 
 
 @every_number
-@pytest.mark.parametrize("value", ["-1", "nan", "inf", "-inf"])
+@pytest.mark.parametrize("value", ["-1", "nan", "inf", "-inf", "many", "1,5"])
 def test_what_is_no_sensible_number_is_refused_by_name(kind: type[ServerSettings], leaf: Leaf, value: str) -> None:
     message = refusal(kind, leaf, value)
     assert message.startswith(f"{leaf.name}: got ")
