@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from foreword.errors import NotFound, Unavailable
+from foreword.models.quiet import hub_output
 
 _PATTERNS = ["*.json", "*.safetensors", "*.jinja"]
 _FILE_SYSTEM = frozenset(
@@ -55,7 +56,8 @@ def _asked(repository: str, call: Callable[[], Any]) -> str:
     from huggingface_hub import errors
 
     try:
-        return str(call())
+        with hub_output():
+            return str(call())
     except errors.GatedRepoError:
         raise NotFound(f"model {repository}: the hub wants a log-in for it: `hf auth login`") from None
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:

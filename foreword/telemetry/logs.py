@@ -39,7 +39,10 @@ def resolve_format(choice: LogFormat, stream: TextIO | None = None) -> LogFormat
 
 
 def configure_logs(level: LogLevel, choice: LogFormat, *, stream: TextIO | None = None) -> None:
-    """Send structlog's and the standard library's lines to `stream` (stderr); a later call replaces an earlier one."""
+    """Send structlog's and the standard library's lines to `stream` (stderr); a later call replaces an earlier one.
+
+    Warnings of Python become lines too.
+    """
     target = stream or sys.stderr
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -72,6 +75,7 @@ def configure_logs(level: LogLevel, choice: LogFormat, *, stream: TextIO | None 
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.name)
+    logging.captureWarnings(capture=True)
 
 
 def _renderers(choice: LogFormat, *, colors: bool) -> list[structlog.typing.Processor]:

@@ -48,6 +48,32 @@ def test_errors_are_one_line(monkeypatch, error, kind, named):
         assert "\n" not in caught.value.message
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_bars_are_drawn_on_terminals_only(monkeypatch, tmp_path, terminal):
+    shown = []
+
+    def ask(*_, **__):
+        shown.append(not huggingface_hub.utils.are_progress_bars_disabled())
+        return str(tmp_path)
+
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", ask)
+    fetch_repository("owner/name", None)
+    assert shown == [terminal]
+    assert not huggingface_hub.utils.are_progress_bars_disabled()
+
+
+def test_what_the_client_warns_of_is_logged_as_everything_else(monkeypatch, tmp_path, caplog, capsys):
+    def ask(*_, **__):
+        huggingface_hub.utils.logging.get_logger("huggingface_hub.x").warning("no log-in")
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", ask)
+    fetch_repository("owner/name", None)
+    assert [record.message for record in caplog.records] == ["no log-in"]
+    assert capsys.readouterr().err == ""
+
+
 def test_only_weights_configs_and_tokenizers_are_fetched(monkeypatch, tmp_path):
     asked = {}
 

@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import warnings
 
 import pytest
 import structlog
@@ -89,3 +90,14 @@ def test_a_second_call_replaces_the_first(stream):
     logging.getLogger("x").warning("once")
     assert first.getvalue() == ""
     assert len(stream.getvalue().splitlines()) == 1
+
+
+def test_warnings_are_lines(stream, monkeypatch):
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # put back afterwards
+    logging.captureWarnings(False)  # as in a process that is new
+    configure_logs(LogLevel.INFO, LogFormat.JSON, stream=stream)
+    warnings.showwarning("old", DeprecationWarning, "file.py", 3)
+    (line,) = map(json.loads, stream.getvalue().splitlines())
+    assert (line["logger"], line["level"]) == ("py.warnings", "warning")
+    assert "DeprecationWarning: old" in line["event"]
+    logging.captureWarnings(False)
