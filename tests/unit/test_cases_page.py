@@ -31,3 +31,8 @@ def test_every_case_names_a_test() -> None:
     cases = [row for row in rows if not row.startswith(("| reported |", "| --- |"))]
     assert len(cases) > 30
     assert [row[:60] for row in cases if not TEST.search(row)] == []
+
+
+def test_the_page_speaks_of_behaviour_and_not_of_trackers() -> None:
+    """Numbers of issues mean nothing to who reads this."""
+    assert re.findall(r"(?i)\bissues?\b|\bPR\b|#\d+", PAGE.read_text(encoding="utf-8")) == []
