@@ -55,6 +55,12 @@ async def run(settings: DraftSettings, stop: asyncio.Event | None = None) -> Non
         await service.serve(stop or asyncio.Event())
 
 
+def engine_options(settings: DraftSettings) -> EngineOptions:
+    """Return how the engine process is started."""
+    environment = engine_environment(settings.threads)
+    return EngineOptions(environment, start_timeout_s=settings.start_timeout_s, name="draft engine")
+
+
 class DraftProcess:
     """The gRPC process: joins the servicer, the target links and the engine, and moves messages between them."""
 
@@ -68,7 +74,7 @@ class DraftProcess:
         self._drained = asyncio.Event()
         self._host = EngineHost(
             settings.engine_config(),
-            EngineOptions(engine_environment(settings.threads), name="draft engine"),
+            engine_options(settings),
             on_batch=self._from_engine,
             on_lost=self._engine_lost,
             on_back=self._engine_back,

@@ -16,7 +16,7 @@ from draft_service.engine.run import EngineConfig
 from foreword.laws.counts import MAX_BITS
 from foreword.models.dtype import Dtype
 from foreword.protocol.words import Drafter
-from foreword.settings.base import ServerSettings
+from foreword.settings.base import ServerSettings, start_timeout
 from foreword.settings.environment import cache_folder
 from foreword.settings.fields import setting
 
@@ -51,6 +51,7 @@ class DraftSettings(ServerSettings):
     name: str = setting("", "What requests call this draft; empty takes the model's name.", wanted="a name")
     dtype: Dtype = setting(Dtype.FLOAT32, "Arithmetic of the model's forward passes.")
     cache: Path | None = setting(None, "Folder of fetched models; none is the user's cache folder.")
+    start_timeout_s: float = start_timeout()
     gamma_max: int = setting(16, "Longest block that is drafted.", unit="tokens", least=1, most=256)
     match_draw: MatchDraw = setting(
         MatchDraw.COUPLED,

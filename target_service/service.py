@@ -69,11 +69,10 @@ class TargetProcess:
     async def _started(self, address: str) -> None:
         self._address = advertised(self._settings, address)
         settings = self._settings
-        environment = engine_environment(settings.threads)
         self._host = EngineHost(
             self._hub,
             engine_settings(settings, self._instance),
-            options=EngineOptions(environment=environment, name="target engine"),
+            options=engine_options(settings),
             on_warm=self._warm,
         )
         await self._host.start()
@@ -116,6 +115,12 @@ class TargetProcess:
             cost_curve=status.cost_curve if status is not None else described.cost_curve,
             sessions=self._hub.sessions,
         )
+
+
+def engine_options(settings: TargetSettings) -> EngineOptions:
+    """Return how the engine process is started."""
+    environment = engine_environment(settings.threads)
+    return EngineOptions(environment, start_timeout_s=settings.start_timeout_s, name="target engine")
 
 
 def engine_settings(settings: TargetSettings, instance: str) -> EngineSettings:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic_settings import SettingsConfigDict
 
 from foreword.models.dtype import Dtype
-from foreword.settings.base import ServerSettings
+from foreword.settings.base import ServerSettings, start_timeout
 from foreword.settings.fields import setting
 from target_service.core.policy import StepPolicyName
 
@@ -23,6 +23,7 @@ class TargetSettings(ServerSettings):
     name: str = setting("", "Name that requests call the model by; empty takes it from the source.")
     dtype: Dtype = setting(Dtype.FLOAT32, "Arithmetic of the forward pass.")
     cache: Path | None = setting(None, "Folder for fetched and converted models; none takes the user's cache folder.")
+    start_timeout_s: float = start_timeout()
     max_sessions: int = setting(256, "Most open sessions; more are refused for now.", unit="sessions", least=1)
     max_tokens: int | None = setting(
         None,

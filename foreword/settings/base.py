@@ -91,6 +91,21 @@ class TlsSettings(Section):
         return self.cert is not None
 
 
+LONGEST_START_S = 600.0
+"""How long an engine may take to start where nothing else is set."""
+
+
+def start_timeout() -> float:
+    """Declare how long an engine may take to start; services that have one call it in their settings."""
+    return setting(
+        LONGEST_START_S,
+        "Longest start of the engine; fetching, converting and loading the model are part of it.",
+        unit="s",
+        least=1,
+        most=86400,
+    )
+
+
 class LogSettings(Section):
     """What is logged, and how it looks."""
 

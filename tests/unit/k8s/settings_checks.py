@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from foreword.engine.process import EngineOptions
 from foreword.errors import ForewordError
 from foreword.models.source import parse_source
 from foreword.rpc.tls import is_loopback
@@ -114,7 +113,7 @@ def probes_ask_what_they_should(objects: list[Manifest]) -> Iterator[str]:
         if startup.get("grpc", {}).get("service") != wanted:
             yield f"{workload.name}: startupProbe asks {startup.get('grpc')}, wanted {wanted!r}"
         lasts_s = startup.get("periodSeconds", 10) * startup.get("failureThreshold", 3)
-        if workload.kind.has_engine and lasts_s <= EngineOptions({}).start_timeout_s:
+        if workload.kind.has_engine and lasts_s <= settings_of(workload).start_timeout_s:
             yield f"{workload.name}: startupProbe gives {lasts_s} s, an engine may take longer"
         if workload.deployment["spec"].get("progressDeadlineSeconds", 600) <= lasts_s:
             yield f"{workload.name}: the rollout's deadline is shorter than the startupProbe's {lasts_s} s"
