@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -156,6 +157,8 @@ class DraftProcess:
     async def _started(self, address: str) -> None:
         self._address = advertised(self._settings, address)
         await self._host.start()
+        gc.collect()
+        gc.freeze()  # what is loaded by now stays: collections need not look at it again
 
     async def _drain(self) -> None:
         if self._host.running:

@@ -32,13 +32,13 @@ from target_service.engine.messages import (
     Blocks,
     Commands,
     Consumed,
-    Events,
-    FromEngine,
+    EncodedEvents,
     LinkEnded,
     Status,
     StepReport,
     StreamEnded,
     ToEngine,
+    ToService,
     Unreadable,
 )
 from target_service.metrics import TargetMetrics
@@ -123,14 +123,14 @@ class Hub:
         if self._to_engine is not None:
             self._to_engine(batch)
 
-    def take(self, batch: Sequence[FromEngine]) -> None:
+    def take(self, batch: Sequence[ToService]) -> None:
         """Pass a batch of the engine on."""
         for message in batch:
             match message:
                 case Answers(number, answers):
                     self._answer(number, answers)
-                case Events(number, events):
-                    self._tell(number, events)
+                case EncodedEvents():
+                    self._tell(message)
                 case Consumed(taken):
                     self._consumed(taken)
                 case StepReport():
@@ -231,14 +231,13 @@ class Hub:
                 self._metrics.count("unsendable_answer")
                 _log.warning("answer not sent", reason=error.message)
 
-    def _tell(self, number: int, events: Sequence[TargetEvent]) -> None:
-        stream = self._streams.get(number)
+    def _tell(self, events: EncodedEvents) -> None:
+        stream = self._streams.get(events.stream)
         if stream is None:
             return  # its sessions are being released
-        for event in events:
-            if isinstance(event, Refused | Lost):
-                stream.sids.discard(event.sid)
-            stream.link.send(event)
+        stream.sids.difference_update(events.over)
+        for entry in events.entries:
+            stream.link.send_encoded(entry)
         self._note_idle()
 
     def _report(self, status: Status) -> None:

@@ -20,7 +20,7 @@ from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
 from foreword.rpc.outbox import Outbox
 from foreword.rpc.roundtrip import RoundTrip
 from foreword.rpc.transport import Transport
-from foreword.wire.frames import FrameCodec, build_frame
+from foreword.wire.frames import Encoded, FrameCodec, build_frame
 
 Out = TypeVar("Out")
 In = TypeVar("In")
@@ -111,9 +111,13 @@ class Link(Generic[Out, In]):
 
         Raises InvalidField or ProtocolFault for a message that cannot be encoded; nothing else is affected then.
         """
+        return False if self._over or self._closing else self.send_encoded(self._codec.encode(message))
+
+    def send_encoded(self, message: Encoded) -> bool:
+        """Queue a message that its sender has encoded, with a codec like this link's that has no state for it."""
         if self._over or self._closing:
             return False
-        self._outbox.put(self._codec.encode(message))
+        self._outbox.put(message)
         if self._outbox.queued_bytes > self.options.queue_bytes:
             seen, wanted = self._outbox.queued_bytes, self.options.queue_bytes
             self._end(Full(f"outgoing queue: got {seen} bytes, wanted at most {wanted}; the peer does not read"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from foreword.protocol.info import CostPoint, ModelInfo
 from foreword.protocol.messages import Block, LoadReport, Receipt, TargetCommand, TargetEvent, VerdictNotice
+from foreword.wire.frames import Encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,16 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True)
+class EncodedEvents:
+    """Events for one orchestrator as the bytes of its frame: the gRPC process has no more to do with them."""
+
+    stream: int
+    entries: tuple[Encoded, ...]
+    over: tuple[int, ...]
+    """Sessions that these events end."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answers:
     """Receipts and verdicts for one draft, in order."""
 
@@ -126,3 +137,6 @@ class Consumed:
 
 
 FromEngine = Events | Answers | StepReport | Status | Consumed
+"""What the engine's loop says."""
+ToService = EncodedEvents | Answers | StepReport | Status | Consumed
+"""What the gRPC process gets."""

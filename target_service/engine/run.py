@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from foreword.engine.channel import EngineChannel
 from foreword.telemetry.logs import LogFormat, LogLevel, configure_logs
+from foreword.wire.limits import Limits
 from target_service.core.policy import StepPolicyName, step_policy
 from target_service.engine.admission import Bars
+from target_service.engine.encoding import EncodingChannel
 from target_service.engine.loop import Engine, EngineOptions
 from target_service.engine.messages import Described
 from target_service.engine.models import ModelSettings, load
@@ -50,7 +52,7 @@ def serve(channel: EngineChannel, settings: EngineSettings) -> None:
     )
     engine = Engine(
         runner,
-        channel,
+        EncodingChannel(channel, Limits(vocabulary=runner.vocabulary_size)),
         now=monotonic_us,
         policy=step_policy(settings.step_policy),
         bars=bars,

@@ -10,15 +10,18 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from foreword.errors import ForewordError, Full, InvalidField, ProtocolFault
-from foreword.protocol.messages import LoadReport, Lost, Receipt, Refused, VerdictNotice
+from foreword.protocol.messages import LoadReport, Lost, Receipt, Refused, TargetEvent, VerdictNotice
 from foreword.protocol.words import LossCode, ReceiptCode, RefusalCode
 from foreword.rpc.roles import Role
 from foreword.wire.blocks import BadBlock
+from foreword.wire.limits import Limits
+from target_service.engine.encoding import EncodingChannel
 from target_service.engine.messages import (
     Answers,
     Blocks,
     Commands,
     Consumed,
+    EncodedEvents,
     Events,
     LinkEnded,
     Status,
@@ -44,11 +47,23 @@ class FakeLink:
         self.sent.append(message)
         return True
 
+    def send_encoded(self, message: Any) -> bool:
+        self.sent.append(message)
+        return True
+
     def close(self) -> None:
         self.closed = True
 
     def abort(self, error: ForewordError) -> None:
         self.sent.append(error)
+
+
+class NoChannel:
+    def receive(self, timeout_s: float | None) -> list[Any]:
+        raise AssertionError
+
+    def send(self, batch: Any) -> None:
+        raise AssertionError
 
 
 class Exchange:
@@ -68,6 +83,10 @@ class Exchange:
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)
+
+
+def encoded(stream: int, events: tuple[TargetEvent, ...]) -> EncodedEvents:
+    return EncodingChannel(NoChannel(), Limits()).encoded(Events(stream, events))
 
 
 def shapes(messages: Sequence[ToEngine]) -> list[object]:
@@ -90,12 +109,12 @@ def test_sessions_are_counted_until_they_are_over() -> None:
     assert exchange.hub.sessions == 4
     exchange.commands((1, Peer(1).close()))
     over = (Lost(2, LossCode.EVICTED, "full"), Refused(3, RefusalCode.FULL, "full"))
-    exchange.hub.take([Events(exchange.stream_number, over)])
+    exchange.hub.take([encoded(exchange.stream_number, over)])
     assert exchange.hub.sessions == 1
     exchange.hub.stream_down(exchange.stream_number)
     assert exchange.hub.sessions == 0
     assert exchange.engine[-1] == StreamEnded(exchange.stream_number)
-    exchange.hub.take([Events(exchange.stream_number, over)])  # on its way when the stream ended
+    exchange.hub.take([encoded(exchange.stream_number, over)])  # on its way when the stream ended
 
 
 def test_blocks_go_on_and_bad_ones_come_back() -> None:

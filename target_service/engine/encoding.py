@@ -1,0 +1,60 @@
+"""Encodes events in the engine process, whose step is over, so that the gRPC process has bytes to pass on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import structlog
+
+from foreword.errors import ForewordError
+from foreword.protocol.messages import Lost, Refused, TargetEvent
+from foreword.protocol.words import LossCode
+from foreword.wire.frames import Encoded, TargetAttachServer
+from foreword.wire.limits import Limits
+from target_service.engine.messages import EncodedEvents, Events, FromEngine, ToEngine, ToService
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class ServiceChannel(Protocol):
+    """The pipe to the gRPC process."""
+
+    def receive(self, timeout_s: float | None) -> list[Sequence[ToEngine]]:
+        """Return batches that are there; see `target_service.ports.Channel`."""
+
+    def send(self, batch: Sequence[ToService]) -> None:
+        """Hand over a batch."""
+
+
+class EncodingChannel:
+    """Implements `target_service.ports.Channel` over a pipe that takes encoded events."""
+
+    def __init__(self, channel: ServiceChannel, limits: Limits) -> None:
+        self._channel = channel
+        self._codec = TargetAttachServer(limits)
+        self.receive = channel.receive
+
+    def send(self, batch: Sequence[FromEngine]) -> None:
+        """Hand over a batch, its events as bytes."""
+        self._channel.send([self.encoded(m) if isinstance(m, Events) else m for m in batch])
+
+    def encoded(self, events: Events) -> EncodedEvents:
+        """Return the events as entries of a frame; one that no message can carry is the loss of its session."""
+        over = tuple(event.sid for event in events.events if isinstance(event, Refused | Lost))
+        entries: list[Encoded] = []
+        for event in events.events:
+            try:
+                entries.append(self._codec.encode(event))
+            except ForewordError as error:
+                sid = _sid_of(event)
+                _log.error("event not sent", sid=sid, reason=error.message)
+                if sid is not None:
+                    entries.append(self._codec.encode(Lost(sid, LossCode.RUNNER, error.message)))
+                    over += (sid,)
+        return EncodedEvents(events.stream, tuple(entries), over)
+
+
+def _sid_of(event: TargetEvent) -> int | None:
+    sid: int | None = getattr(event, "sid", None)
+    return sid
