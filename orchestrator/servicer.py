@@ -17,6 +17,7 @@ from foreword.wire.generation_info import encode_info
 from foreword.wire.limits import Limits
 from foreword.wire.methods import GENERATION_SERVICE
 from orchestrator.front.front import Front
+from orchestrator.trace import trace_of
 
 CLIENTS = frozenset({Role.CLIENT})
 
@@ -51,10 +52,12 @@ class GenerationServicer:
             },
         )
 
-    async def _generate(self, request: GenerateRequest, _: Context) -> AsyncGenerator[Event, None]:
+    async def _generate(self, request: GenerateRequest, context: Context) -> AsyncGenerator[Event, None]:
         # A request without an id of its own goes by that of its call, which came in or goes out as x-request-id.
         of_call = str(structlog.contextvars.get_contextvars().get("request_id", ""))
-        named = replace(request, request_id=request.request_id or of_call)
+        own = request.trace if request.trace is not None and request.trace.parent else None
+        trace = own or trace_of(context.invocation_metadata())
+        named = replace(request, request_id=request.request_id or of_call, trace=trace)
         structlog.contextvars.bind_contextvars(request_id=named.request_id)
         async with aclosing(self._front.generate(named)) as events:
             async for event in events:
