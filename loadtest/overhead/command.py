@@ -15,14 +15,17 @@ from loadtest.bench.findings import Findings
 from loadtest.bench.frame import Destination, carry_out
 from loadtest.bench.interleave import interleaved
 from loadtest.bench.progress import Progress
-from loadtest.overhead.figures import bars_of, figures_of
+from loadtest.overhead.bare import BareTrial, run_bare
+from loadtest.overhead.figures import bare_json, bars_of, figures_of
 from loadtest.overhead.plan import Plan, read_sessions
-from loadtest.overhead.tables import draw_rounds, notes_of, tables_of
-from loadtest.overhead.trial import run_trial
+from loadtest.overhead.tables import bare_table, draw_rounds, notes_of, tables_of
+from loadtest.overhead.trial import Trial, run_trial
 
 DEFAULTS = Plan()
 _WARM_UP = -1
 """Number of the repeat that nobody looks at."""
+_BARE = 0
+"""Number of sessions of the arm that runs the bare processes."""
 
 
 def overhead(
@@ -52,27 +55,31 @@ def overhead(
 
 
 async def measure(plan: Plan, progress: Progress) -> Findings:
-    """Run all trials on one stack, the numbers of sessions interleaved, after one of each that does not count."""
-    progress.begin(len(plan.sessions) * (plan.repeats + 1))
+    """Run all trials, the numbers of sessions on one stack, interleaved, after one of each that does not count."""
+    arms_to_run = (_BARE, *plan.sessions)
+    progress.begin(len(arms_to_run) * (plan.repeats + 1))
     progress.now("starting the services")
     stack = Stack(plan.stack())
-    trials = []
+    trials: list[Trial] = []
+    bare: list[BareTrial] = []
     async with stack, AsyncClient(stack.address) as client:
         pids = family({name: stack.pid(name) for name in stack.services})
         for repeat, count in [
-            *((_WARM_UP, count) for count in plan.sessions),
-            *interleaved(plan.sessions, plan.repeats),
+            *((_WARM_UP, count) for count in arms_to_run),
+            *interleaved(arms_to_run, plan.repeats),
         ]:
-            progress.now(f"{count} sessions")
-            trial = await run_trial(client, plan, count, repeat=repeat, pids=pids)
-            if repeat != _WARM_UP:
-                trials.append(trial)
+            progress.now("bare processes" if count == _BARE else f"{count} sessions")
+            if count == _BARE:
+                bare += [await run_bare(plan)] if repeat != _WARM_UP else []
+            else:
+                trial = await run_trial(client, plan, count, repeat=repeat, pids=pids)
+                trials += [trial] if repeat != _WARM_UP else []
             progress.done()
     arms = figures_of(plan, trials)
     return Findings(
-        figures={"arms": [arm.json(plan) for arm in arms]},
+        figures={"arms": [arm.json(plan) for arm in arms], "bare": bare_json(bare)},
         bars=bars_of(arms),
-        tables=tables_of(arms),
+        tables=[*tables_of(arms), bare_table(bare)],
         notes=notes_of(plan, arms),
         draw=partial(draw_rounds, arms),
     )

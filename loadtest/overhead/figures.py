@@ -8,6 +8,7 @@ from typing import Any
 
 from loadtest.bench.bar import Bar
 from loadtest.bench.summary import Summary, median, summarize
+from loadtest.overhead.bare import BareTrial
 from loadtest.overhead.formula import RoundCost, expected_emitted, ideal_tokens_per_s
 from loadtest.overhead.plan import Plan
 from loadtest.overhead.trial import Trial
@@ -105,6 +106,15 @@ def figures_of(plan: Plan, trials: Sequence[Trial]) -> list[ArmFigures]:
         ArmFigures(count, tuple(trial for trial in trials if trial.sessions == count), nominal)
         for count in plan.sessions
     ]
+
+
+def bare_json(trials: Sequence[BareTrial]) -> dict[str, Any]:
+    """Return what the bare processes did: one session's rounds without Foreword."""
+    return {
+        "share": asdict(summarize([trial.share for trial in trials])),
+        "round_ms": median([trial.round_ms for trial in trials]),
+        "added_ms": median([trial.added_ms for trial in trials]),
+    }
 
 
 def bars_of(arms: Sequence[ArmFigures]) -> list[Bar]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from loadtest.bench.findings import Cell, Table
 from loadtest.bench.show import number
-from loadtest.bench.summary import Summary
+from loadtest.bench.summary import Summary, median, summarize
+from loadtest.overhead.bare import BareTrial
 from loadtest.overhead.figures import OVERLAPPING, PARTS, ArmFigures
 from loadtest.overhead.formula import expected_emitted
 from loadtest.overhead.plan import Plan
@@ -19,6 +20,16 @@ if TYPE_CHECKING:
 def tables_of(arms: Sequence[ArmFigures]) -> list[Table]:
     """Return the tables: throughput against the formula, the parts of a round, CPU time."""
     return [_throughput(arms), _parts(arms), *_cpu(arms)]
+
+
+def bare_table(trials: Sequence[BareTrial]) -> Table:
+    """Return the table of the bare processes, for comparison with one session."""
+    rows: tuple[tuple[Cell, ...], ...] = (
+        ("share", _with_interval(summarize([trial.share for trial in trials]))),
+        ("added to the steps, ms", median([trial.added_ms for trial in trials])),
+        ("round, ms", median([trial.round_ms for trial in trials])),
+    )
+    return Table("The same processes and streams with nothing in them", ("", "1 session"), rows)
 
 
 def notes_of(plan: Plan, arms: Sequence[ArmFigures]) -> list[str]:

@@ -30,4 +30,7 @@ def test_it_reports_rounds_of_every_number_of_sessions() -> None:
         assert {"client", "target", "target engine", "draft", "draft engine", "orchestrator"} >= set(
             arm["cpu_ms_per_round"]
         )
+    bare = report["figures"]["bare"]
+    assert bare["share"]["count"] == 1
+    assert bare["round_ms"] - bare["added_ms"] >= 4 * 0.5 + 5
     assert [bar["name"] for bar in report["bars"]] == ["share of the formula, 1 session"]
