@@ -60,8 +60,9 @@ class Emitted:
 class StepTimes:
     """Running medians of step times by number of rows; the cost curve of a target.
 
-    Rows fall into cells of powers of two. Between medians the curve is interpolated, beyond them it is level below and
-    proportional above.
+    Rows fall into cells of powers of two. Between medians the curve is interpolated, below them it is level, beyond
+    them it goes on with the mean slope of all. Step times grow faster with more rows, so that this is a low guess on
+    purpose: a step larger than any before is tried, and measured; a high guess would never be found wrong.
     """
 
     def __init__(self, window: int = 33) -> None:
@@ -89,12 +90,20 @@ class StepTimes:
             return 0.0
         after = next((i for i, p in enumerate(points) if p.rows >= rows), None)
         if after is None:
-            return points[-1].step_us * rows / points[-1].rows if len(points) > 1 else float(points[-1].step_us)
+            return _beyond(points, rows)
         if after == 0:
             return float(points[0].step_us)
         low, high = points[after - 1], points[after]
         share = (rows - low.rows) / (high.rows - low.rows)
         return low.step_us + share * (high.step_us - low.step_us)
+
+
+def _beyond(points: list[CostPoint], rows: int) -> float:
+    first, last = points[0], points[-1]
+    if first is last:
+        return float(last.step_us)
+    slope = (last.step_us - first.step_us) / (last.rows - first.rows)
+    return last.step_us + max(0.0, slope) * (rows - last.rows)
 
 
 def _point(times: deque[tuple[int, int, int]]) -> CostPoint:

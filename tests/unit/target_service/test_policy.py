@@ -207,6 +207,16 @@ def test_emitted_follows_the_mean() -> None:
     assert emitted.mean == pytest.approx(5.0, abs=0.01)
 
 
+def test_sessions_that_take_turns_find_each_other_although_no_step_held_them_all() -> None:
+    """9 and 23 in turns: the curve ends at 115 rows, and what it says of 160 decides whether they ever meet."""
+    times = StepTimes()
+    for rows, us in ((1, 20_100), (16, 20_200), (45, 20_850), (115, 21_190)):
+        times.add(rows, 100, step_us=us)
+    others = [Arrival(Part(5, 3.0), due_us=15_500, limit_us=None, reply_us=17_200)] * 23
+    decision = step_policy(StepPolicyName.WORTHWHILE).decide(0, Part(45, 27.8), others, step_us=times.step_us)
+    assert decision == WaitUntil(15_500)
+
+
 def test_step_times_are_medians_between_which_the_curve_is_straight() -> None:
     times = StepTimes()
     assert times.step_us(8) == 0.0
@@ -216,5 +226,5 @@ def test_step_times_are_medians_between_which_the_curve_is_straight() -> None:
     times.add(32, 100, step_us=36_000)
     assert times.step_us(1) == 20_000
     assert times.step_us(24) == 28_000
-    assert times.step_us(64) == 72_000
+    assert times.step_us(60) == pytest.approx(36_000 + 28 * 16_000 / 28)
     assert [(p.rows, p.step_us) for p in times.curve()] == [(4, 20_000), (16, 20_000), (32, 36_000)]
