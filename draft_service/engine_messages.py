@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from draft_service.drafters.port import Abilities
 from foreword.protocol.info import CostPoint
 from foreword.protocol.messages import Block, DraftCommand, DraftEvent, Receipt, TargetAddress, VerdictNotice
+from foreword.wire.blocks import BlockBody
 
 # gRPC process → engine
 
@@ -76,6 +77,17 @@ class Blocks:
 
 
 @dataclass(frozen=True, slots=True)
+class EncodedBlocks:
+    """Blocks as bytes: the gRPC process, for which a target waits, only passes them on; the rest is for metrics."""
+
+    target: str
+    blocks: tuple[BlockBody, ...]
+    candidates: tuple[int, ...]
+    queue_us: tuple[int, ...]
+    compute_us: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Events:
     """Events for the orchestrator of one stream."""
 
@@ -124,6 +136,9 @@ class Drained:
 
 
 FromEngine = Blocks | Events | Bound | Released | Tallies | Gauges | Drained
+"""What the engine says."""
+ToService = EncodedBlocks | Events | Bound | Released | Tallies | Gauges | Drained
+"""What the gRPC process gets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from draft_service.engine_messages import Blocks, Gauges, Tallies
+from draft_service.engine_messages import EncodedBlocks, Gauges, Tallies
 
 _SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 
@@ -39,13 +39,14 @@ class DraftMetrics:
         """Count an event by its name."""
         self._events.labels(event=name).inc(times)
 
-    def blocks(self, message: Blocks) -> None:
+    def blocks(self, message: EncodedBlocks) -> None:
         """Measure blocks that leave."""
         self._blocks.inc(len(message.blocks))
-        for block in message.blocks:
-            self._candidates.inc(len(block.ids))
-            self._queue.observe(block.draft_queue_us / 1e6)
-            self._compute.observe(block.draft_compute_us / 1e6)
+        self._candidates.inc(sum(message.candidates))
+        for queue_us in message.queue_us:
+            self._queue.observe(queue_us / 1e6)
+        for compute_us in message.compute_us:
+            self._compute.observe(compute_us / 1e6)
 
     def tallies(self, message: Tallies) -> None:
         """Count what the engine counted."""

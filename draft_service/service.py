@@ -13,16 +13,16 @@ import structlog
 
 from draft_service.engine_host import EngineHost
 from draft_service.engine_messages import (
-    Blocks,
     Bound,
     Drain,
     Drained,
+    EncodedBlocks,
     Events,
-    FromEngine,
     Gauges,
     Released,
     Tallies,
     ToEngine,
+    ToService,
 )
 from draft_service.metrics import DraftMetrics
 from draft_service.servicer import DraftServicer
@@ -177,10 +177,10 @@ class DraftProcess:
     async def _engine_back(self) -> None:
         await self._server.set_ready(ready=True)
 
-    def _from_engine(self, batch: list[FromEngine]) -> None:
+    def _from_engine(self, batch: list[ToService]) -> None:
         for message in batch:
             match message:
-                case Blocks():
+                case EncodedBlocks():
                     self._push(message)
                 case Events():
                     self._servicer.deliver(message)
@@ -195,12 +195,12 @@ class DraftProcess:
                 case Drained():
                     self._drained.set()
 
-    def _push(self, message: Blocks) -> None:
+    def _push(self, message: EncodedBlocks) -> None:
         fates = self._links.push(message)
         # Behind the link's writer, which what was pushed has woken: a block is what everybody waits for.
         asyncio.get_running_loop().call_soon(self._count_blocks, message, fates)
 
-    def _count_blocks(self, message: Blocks, fates: Counter[str]) -> None:
+    def _count_blocks(self, message: EncodedBlocks, fates: Counter[str]) -> None:
         for fate, times in fates.items():
             self._metrics.count(fate, times)
         self._metrics.blocks(message)

@@ -11,17 +11,18 @@ from typing import Protocol
 
 import structlog
 
-from draft_service.engine_messages import Answers, Blocks, Bound, LinkUp, ToEngine
+from draft_service.engine_messages import Answers, Bound, EncodedBlocks, LinkUp, ToEngine
 from foreword.errors import ForewordError
 from foreword.protocol.messages import Block, DraftEvent, LinkState, Receipt, TargetAddress, VerdictNotice
 from foreword.rpc.dialler import Backoff, Dialler
 from foreword.rpc.link import Link, LinkOptions
 from foreword.rpc.transport import Dial
+from foreword.wire.blocks import BlockBody
 from foreword.wire.frames import PushBlocksClient
 from foreword.wire.limits import Limits
 
 Answer = tuple[bytes | None, Receipt | VerdictNotice | ForewordError]
-PushLink = Link[Block, Answer]
+PushLink = Link[Block | BlockBody, Answer]
 
 LINGER_S = 60.0
 """How long a link that works is kept when no session uses it."""
@@ -102,7 +103,7 @@ class _TargetLink:
             self._around.tell(use.stream, state)
         use.said = state
 
-    def push(self, block: Block) -> bool:
+    def push(self, block: BlockBody) -> bool:
         """Send a block if its target instance can be reached; it is offered again when the link comes up."""
         use = self.uses.get(block.ticket)
         if self.link is None or use is None or not self._reaches(use):
@@ -119,7 +120,7 @@ class _TargetLink:
 @dataclass(slots=True)
 class _Dialled:
     target: _TargetLink
-    dialler: Dialler[Block, Answer]
+    dialler: Dialler[Block | BlockBody, Answer]
     task: asyncio.Task[None] = field(repr=False)
 
 
@@ -175,7 +176,7 @@ class TargetLinks:
         elif not target.uses and target.linger is None:
             target.linger = asyncio.get_running_loop().call_later(self._linger_s, self._retire, target.address)
 
-    def push(self, message: Blocks) -> Counter[str]:
+    def push(self, message: EncodedBlocks) -> Counter[str]:
         """Send blocks to their target; returns what became of them by name."""
         dialled = self._dialled.get(message.target)
         fates: Counter[str] = Counter()

@@ -11,8 +11,9 @@ from typing import Protocol
 from draft_service.drafters.build import DrafterConfig, build_drafter
 from draft_service.engine.admission import room_in_memory
 from draft_service.engine.costs import measure_costs
+from draft_service.engine.encoding import encoded
 from draft_service.engine.engine import Engine, Policy
-from draft_service.engine_messages import FromEngine, Ready, ToEngine
+from draft_service.engine_messages import Ready, ToEngine, ToService
 from foreword.runner.memory import available_bytes
 from foreword.values import replace
 
@@ -36,7 +37,7 @@ class Channel(Protocol):
     def receive(self, timeout_s: float | None = None) -> list[list[ToEngine]]:
         """Return what is there, after waiting up to `timeout_s` for the first."""
 
-    def send(self, batch: list[FromEngine]) -> None:
+    def send(self, batch: list[ToService]) -> None:
         """Send a batch."""
 
 
@@ -66,4 +67,4 @@ def turn(engine: Engine, channel: Channel, now_ns: Callable[[], int]) -> None:
 def _send(engine: Engine, channel: Channel) -> None:
     batch = engine.outgoing.take()
     if batch:
-        channel.send(batch)
+        channel.send(encoded(batch, engine.outgoing.count))

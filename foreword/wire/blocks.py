@@ -33,8 +33,31 @@ class BadBlock:
     error: ForewordError
 
 
-def block_message(value: Block, handles: HandleEncoder) -> target_pb2.Block:
-    """Return `value` as a message; the first block of a ticket names it. Raises InvalidField."""
+@dataclass(frozen=True, slots=True)
+class BlockBody:
+    """A block as bytes of its message, without its ticket, which every stream names in its own way."""
+
+    ticket: bytes
+    data: bytes
+
+
+def encode_body(value: Block) -> BlockBody:
+    """Return a block's body; raises InvalidField for a value that does not fit its field."""
+    try:
+        return BlockBody(value.ticket, _body(value).SerializeToString())
+    except ValueError as error:  # protobuf's word for a number that does not fit its field
+        raise InvalidField("message", str(error), "numbers that fit their fields") from error
+
+
+def encode_block(value: Block | BlockBody, handles: HandleEncoder) -> bytes:
+    """Return a block's message as bytes; the first one of a ticket names it. Raises InvalidField."""
+    body = encode_body(value) if isinstance(value, Block) else value
+    handle, first = handles.name(body.ticket)  # last, so that a block that cannot be sent names nothing
+    named = target_pb2.Block(handle=handle, ticket=body.ticket if first else None)
+    return named.SerializeToString() + body.data  # fields of a message may come in any order
+
+
+def _body(value: Block) -> target_pb2.Block:
     wide = _is_wide(value)
     m = target_pb2.Block(
         round=value.round,
@@ -52,9 +75,6 @@ def block_message(value: Block, handles: HandleEncoder) -> target_pb2.Block:
         m.law.one_hot.SetInParent()
     elif value.law is not None:
         _fill_counts(m.law.counts, value.law, wide=wide)
-    m.handle, first = handles.name(value.ticket)  # last, so that a block that cannot be sent names nothing
-    if first:
-        m.ticket = value.ticket
     return m
 
 

@@ -136,15 +136,17 @@ class DraftAttachServer(FrameCodec[DraftEvent, Attributed[DraftCommand]]):
         return _frame(m, _joined(self._prompts, read), self._limits)
 
 
-class PushBlocksClient(FrameCodec[Block, "tuple[bytes | None, Receipt | VerdictNotice | ForewordError]"]):
+class PushBlocksClient(
+    FrameCodec["Block | blocks.BlockBody", "tuple[bytes | None, Receipt | VerdictNotice | ForewordError]"]
+):
     """The draft's end of TargetService.PushBlocks."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._handles = HandleEncoder(limits.handles)
 
-    def encode(self, message: Block) -> Encoded:
-        return Encoded(None, _entry(blocks.block_message, message, self._handles))
+    def encode(self, message: Block | blocks.BlockBody) -> Encoded:
+        return Encoded(None, (wrap(ENTRY_FIELD, blocks.encode_block(message, self._handles)),))
 
     def decode(self, data: bytes) -> Frame[tuple[bytes | None, Receipt | VerdictNotice | ForewordError]]:
         m = _parse(target_pb2.TargetServicePushBlocksResponse, data, self._limits)

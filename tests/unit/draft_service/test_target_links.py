@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from draft_service.engine_messages import Answers, Blocks, Bound, LinkUp, ToEngine
+from draft_service.engine.encoding import encoded
+from draft_service.engine_messages import Answers, Blocks, Bound, EncodedBlocks, LinkUp, ToEngine
 from draft_service.target_links import TargetLinks
 from foreword.errors import InvalidField, Unavailable
 from foreword.protocol.messages import Block, DraftEvent, LinkState, Receipt, VerdictNotice
@@ -24,6 +25,12 @@ FAST = LinkOptions(liveness_s=0.05)
 
 def block(sid: int) -> Block:
     return Block(ticket(sid), 1, 0, 7, (1, 2), Drafter.MODEL)
+
+
+def encoded_blocks(target: str, blocks: tuple[Block, ...]) -> EncodedBlocks:
+    (message,) = encoded([Blocks(target, blocks)], count=lambda name: None)
+    assert isinstance(message, EncodedBlocks)
+    return message
 
 
 class Around:
@@ -92,7 +99,7 @@ async def test_sessions_of_one_target_share_a_link() -> None:
         for sid in (1, 2):
             ours.bind(Bound(1, target(sid)))
         await around.is_up()
-        assert ours.push(Blocks("t:1", (block(1), block(2)))) == {"block_sent": 2}
+        assert ours.push(encoded_blocks("t:1", (block(1), block(2)))) == {"block_sent": 2}
         recorder = around.targets["t:1"]
         assert [await recorder.got.get(), await recorder.got.get()] == [block(1), block(2)]
         ours.bind(Bound(1, target(3)))
@@ -105,7 +112,7 @@ async def test_answers_of_a_frame_reach_the_engine_together() -> None:
     async with links(around) as ours:
         ours.bind(Bound(1, target(1)))
         await around.engine.get()
-        ours.push(Blocks("t:1", (block(1),)))
+        ours.push(encoded_blocks("t:1", (block(1),)))
         await around.targets["t:1"].got.get()
         receipt = Receipt(ticket(1), 1, 7, ReceiptCode.TAKEN)
         verdict = VerdictNotice(ticket(1), 1, 7, 2, 9)
@@ -121,11 +128,11 @@ async def test_blocks_go_nowhere_while_there_is_no_link() -> None:
     around = Around()
     async with links(around) as ours:
         ours.bind(Bound(1, target(1)))
-        assert ours.push(Blocks("t:1", (block(1),))) == {"block_without_link": 1}
-        assert ours.push(Blocks("t:9", (block(9),))) == {"block_without_link": 1}
+        assert ours.push(encoded_blocks("t:1", (block(1),))) == {"block_without_link": 1}
+        assert ours.push(encoded_blocks("t:9", (block(9),))) == {"block_without_link": 1}
         await around.engine.get()
         ours.release(ticket(1))
-        assert ours.push(Blocks("t:1", (block(1),))) == {"block_without_link": 1}
+        assert ours.push(encoded_blocks("t:1", (block(1),))) == {"block_without_link": 1}
 
 
 async def test_a_block_that_cannot_be_encoded_harms_no_other() -> None:
@@ -133,8 +140,8 @@ async def test_a_block_that_cannot_be_encoded_harms_no_other() -> None:
     async with links(around) as ours:
         ours.bind(Bound(1, target(1)))
         await around.engine.get()
-        bad = Block(ticket(1), 1, -1, 7, (1,), Drafter.MODEL)
-        assert ours.push(Blocks("t:1", (bad, block(1)))) == {"block_without_link": 1, "block_sent": 1}
+        bad = Block(b"short", 1, 0, 7, (1,), Drafter.MODEL)
+        assert ours.push(encoded_blocks("t:1", (bad, block(1)))) == {"block_without_link": 1, "block_sent": 1}
         assert await around.targets["t:1"].got.get() == block(1)
 
 
@@ -145,7 +152,7 @@ async def test_another_instance_is_reported_and_gets_nothing() -> None:
         ours.bind(Bound(2, target(2)))
         await around.engine.get()
         assert around.told == [(1, LinkState(ticket(1), "T1", up=False))]
-        assert ours.push(Blocks("t:1", (block(1), block(2)))) == {"block_without_link": 1, "block_sent": 1}
+        assert ours.push(encoded_blocks("t:1", (block(1), block(2)))) == {"block_without_link": 1, "block_sent": 1}
 
 
 async def test_down_and_up_are_told_to_every_ticket_once() -> None:
