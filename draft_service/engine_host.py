@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from draft_service.engine.run import EngineConfig
-from draft_service.engine_messages import FromEngine, Ready, ToEngine
+from draft_service.engine_messages import Ready, ToEngine, ToService
 from foreword.engine.process import EngineOptions, EngineProcess
 from foreword.errors import EngineFailure, ForewordError
 
@@ -28,7 +28,7 @@ class EngineHost:
         config: EngineConfig,
         options: EngineOptions,
         *,
-        on_batch: Callable[[list[FromEngine]], None],
+        on_batch: Callable[[list[ToService]], None],
         on_lost: Callable[[ForewordError], None],
         on_back: Callable[[], Any],
     ) -> None:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import structlog
 
+from draft_service.core.session import is_news
 from draft_service.engine_messages import Answers, Bound, EncodedBlocks, LinkUp, ToEngine
 from foreword.errors import ForewordError
 from foreword.protocol.messages import Block, DraftEvent, LinkState, Receipt, TargetAddress, VerdictNotice
@@ -79,7 +80,7 @@ class _TargetLink:
     def received(self, link: PushLink, entries: Sequence[Answer]) -> None:
         """Pass receipts and verdicts on; the continuation of a block starts with its verdict."""
         arrived_ns = time.monotonic_ns()
-        answers = tuple(answer for _, answer in entries if not isinstance(answer, ForewordError))
+        answers = tuple(answer for _, answer in entries if not isinstance(answer, ForewordError) and is_news(answer))
         if answers:
             self._around.to_engine(Answers(arrived_ns, answers))
         for _, error in entries:

@@ -131,6 +131,11 @@ def verdict_came(session: Session, notice: VerdictNotice) -> Outcome:
     return start(session, Writing(notice.round + 1, writing.base + len(gained), digest, writing.rule))
 
 
+def is_news(answer: Receipt | VerdictNotice) -> bool:
+    """Whether an answer is anything to act on: a block that was taken or is held waits for its verdict."""
+    return not isinstance(answer, Receipt) or answer.code not in (ReceiptCode.TAKEN, ReceiptCode.HELD)
+
+
 def receipt_came(session: Session, receipt: Receipt) -> Outcome:
     """A receipt came: what the target could not take yet, for want of the ticket or of room, is offered again."""
     writing = session.writing
