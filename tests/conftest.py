@@ -1,6 +1,7 @@
 """What holds for every test: no network, no spinning threads, the same examples, and GPU tests only on a GPU."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -8,6 +9,9 @@ from hypothesis import HealthCheck, settings
 # Before anything imports torch or a hub client; processes that tests start inherit it.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["OMP_WAIT_POLICY"] = "passive"
+
+# A shell starts background jobs with SIGINT ignored, and processes that tests start would inherit that too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A machine that is slow for a moment breaks no promise, so nothing is timed. `make test` tries the same examples
 # everywhere; `make test-full` looks for new ones (--hypothesis-profile=search).
