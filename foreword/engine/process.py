@@ -87,7 +87,9 @@ class EngineProcess:
             await asyncio.wait_for(asyncio.shield(engine._ready), options.start_timeout_s)
         except TimeoutError:
             await engine._kill()
-            raise EngineFailure(f"{options.name}: not ready in {options.start_timeout_s:g} s") from None
+            raise EngineFailure(
+                f"{options.name}: not ready in {options.start_timeout_s:g} s (setting start_timeout_s)"
+            ) from None
         except BaseException:
             await engine._kill()
             raise

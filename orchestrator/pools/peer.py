@@ -141,10 +141,19 @@ class Peer(Generic[Command, Event]):
             self.load = event
             self.longest_step_us = max(event.step_us, self.longest_step_us * 9 // 10)
         elif isinstance(event, LinkState):
-            if not self._tickets.tell(event):
-                self._count("old_link_state")
+            self._tell_link(event)
         else:
             self._count("unreadable_event")
+
+    def _tell_link(self, state: LinkState) -> None:
+        try:
+            known = self._tickets.tell(state)
+        except Exception:  # a defect costs one session its news of a link, and not the link that all share
+            _log.exception("event failed", peer=self.address, kind="LinkState")
+            self._count("failed_event")
+            return
+        if not known:
+            self._count("old_link_state")
 
     def describe(self, *, trusted: bool, fault: str = "") -> PeerInfo:
         """Return what clients may know of it; `fault` is why it is not used although it is up."""

@@ -125,7 +125,7 @@ async def test_engines_that_cannot_start_say_why_in_one_line(entry, kind, text):
 
 
 async def test_an_engine_that_is_not_ready_in_time_is_ended():
-    with pytest.raises(EngineFailure, match=r"^engine: not ready in 0\.5 s$"):
+    with pytest.raises(EngineFailure, match=r"^engine: not ready in 0\.5 s \(setting start_timeout_s\)$"):
         await Service().start("never_ready", start_timeout_s=0.5)
     assert engines() == []
 

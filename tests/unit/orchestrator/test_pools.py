@@ -136,6 +136,19 @@ def test_a_defect_while_an_event_is_taken_costs_one_session() -> None:
     assert good.told == [lost, "gone"]
 
 
+def test_a_defect_while_news_of_a_link_is_taken_costs_nobody_else() -> None:
+    def broken(_: LinkState) -> None:
+        raise ZeroDivisionError("oops")
+
+    counts: list[str] = []
+    known, heard = tickets(), list[LinkState]()
+    peer: TargetPeer = TargetPeer("t:1", known, counts.append)
+    bad, good = (LinkState(known.mint(listener), "i", up=False) for listener in (broken, heard.append))
+    peer.received([(None, bad), (None, good)], 0)
+    assert heard == [good]
+    assert counts == ["failed_event"]
+
+
 def test_a_link_that_ends_tells_all_sessions_once() -> None:
     pool, (peer, _) = targets()
     pool.came_up(peer, Line(), info(), "i")
