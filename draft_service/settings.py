@@ -108,4 +108,10 @@ class DraftSettings(ServerSettings):
         )
         room = Room(self.max_sessions, self.max_tokens)
         policy = Policy(self.gamma_max, self.stop_threshold, chunk=self.prefill_chunk, room=room)
-        return EngineConfig(drafter, policy, self.memory_share)
+        return EngineConfig(
+            drafter,
+            policy,
+            memory_share=self.memory_share,
+            log_level=self.log.level,
+            log_format=self.log.format,
+        )

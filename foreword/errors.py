@@ -62,13 +62,21 @@ class InvalidField(ForewordError):
     code = "INVALID_ARGUMENT"
 
     def __init__(self, field: str, seen: object, wanted: str) -> None:
-        super().__init__(f"{field}: got {seen!r}, wanted {wanted}")
+        super().__init__(f"{field}: got {shown(seen)}, wanted {wanted}")
         self.field = field
         self.seen = seen
         self.wanted = wanted
 
     def __reduce__(self) -> tuple[type[InvalidField], tuple[str, object, str]]:
         return type(self), (self.field, self.seen, self.wanted)
+
+
+def shown(seen: object) -> str:
+    """Return a value as messages show it."""
+    try:
+        return repr(seen)
+    except ValueError:  # an integer of more than 4300 digits
+        return f"a value of type {type(seen).__name__} that is too long to print"
 
 
 class Unauthorized(ForewordError):

@@ -15,6 +15,7 @@ from draft_service.engine.encoding import encoded
 from draft_service.engine.engine import Engine, Policy
 from draft_service.engine_messages import Ready, ToEngine, ToService
 from foreword.runner.memory import available_bytes
+from foreword.telemetry.logs import LogFormat, LogLevel, configure_logs
 from foreword.values import replace
 
 
@@ -24,6 +25,8 @@ class EngineConfig:
 
     drafter: DrafterConfig
     policy: Policy
+    log_level: LogLevel = LogLevel.INFO
+    log_format: LogFormat = LogFormat.JSON
     memory_share: float = 0.2
     """Of the memory that is free once the drafter is loaded, where the policy sets no number of tokens."""
 
@@ -43,6 +46,7 @@ class Channel(Protocol):
 
 def run(channel: Channel, config: EngineConfig) -> None:
     """Build the drafter, warm it up, and serve until the service wants the end."""
+    configure_logs(config.log_level, config.log_format)
     drafter = build_drafter(config.drafter)
     costs = measure_costs(drafter)
     room = room_in_memory(config.policy.room, drafter.abilities, available_bytes(), share=config.memory_share)

@@ -113,9 +113,9 @@ def _member(kind: type[Rule] | type[Drafter]) -> Reader:
     def read(name: str, value: object) -> object:
         if isinstance(value, kind):
             return value
-        known = [member.name.lower() for member in kind]
+        known = {member.name.lower(): member for member in kind}
         if isinstance(value, str) and value.lower() in known:
-            return kind[value.upper()]
+            return known[value.lower()]
         raise InvalidField(name, value, f"one of {', '.join(known)}, or None to leave it to the server")
 
     return optional(read)

@@ -14,6 +14,8 @@ def kept_in(cache: Path) -> Iterator[None]:
     """Turn OSError into Unavailable: no permission, no space, a file where a folder should be, a read-only disk."""
     try:
         yield
+    except (ConnectionError, TimeoutError):  # of a socket or a pipe, and no matter of the file system
+        raise
     except OSError as error:
         reason = error.strerror or str(error)
         place = Path(str(error.filename)) if error.filename is not None else cache

@@ -15,7 +15,7 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from foreword import errors
-from foreword.errors import ForewordError, InvalidField
+from foreword.errors import ForewordError, InvalidField, shown
 
 DOMAIN = "foreword"
 LONGEST_TEXT = 4_000
@@ -45,7 +45,7 @@ def status_of(error: ForewordError) -> grpc.Status:
     info = error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN)
     if isinstance(error, InvalidField):
         info.metadata.update(
-            {"field": error.field, "seen": _cut(repr(error.seen), 500), "wanted": _cut(error.wanted, 500)}
+            {"field": error.field, "seen": _cut(shown(error.seen), 500), "wanted": _cut(error.wanted, 500)}
         )
     details = [_packed(info)]
     if error.retry_after_ms is not None:

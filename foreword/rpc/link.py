@@ -146,23 +146,21 @@ class Link(Generic[Out, In]):
     async def run(self, transport: Transport) -> ForewordError | None:
         """Serve the link until it is over; returns why, None for good order. Cancelling ends it."""
         writer = asyncio.create_task(self._guarded(self._write(transport)))
-        tasks = [
-            writer,
+        others = [
             asyncio.create_task(self._guarded(self._read(transport))),
             asyncio.create_task(self._beat()),
             asyncio.create_task(self._watch()),
         ]
         try:
             await self.wait_closed()
+            await _cancelled(others)  # nothing is received after `down`
             self._tell_down()
             await asyncio.wait([writer], timeout=LAST_WRITE_S)  # while a write is on, gRPC sends no status: peers hang
         except asyncio.CancelledError:
             self._end(Unavailable("link: the stream was cancelled"))
             raise
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _cancelled([writer, *others])
             self._tell_down()
         if self._crash is not None:
             raise self._crash
@@ -277,3 +275,9 @@ class Link(Generic[Out, In]):
             misses = 0 if self._heard else misses + 1
         silence = f"{misses} intervals of {peer.liveness_ms} ms"
         self._end(Unavailable(f"liveness: got no frame from {peer.instance or 'the peer'} in {silence}"))
+
+
+async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -16,6 +16,10 @@ and the others 10, a quantile of 0.9 says 10 of all.
 """
 
 
+_SETTLED = 3
+"""Steps of a cell before its median counts."""
+
+
 class Replies:
     """The last reply times of a session: from a final Result to the block of the next round, microseconds."""
 
@@ -62,13 +66,15 @@ class StepTimes:
 
     Rows fall into cells of powers of two. Between medians the curve is interpolated, below them it is level, beyond
     them it goes on with the mean slope of all. Step times grow faster with more rows, so that this is a low guess on
-    purpose: a step larger than any before is tried, and measured; a high guess would never be found wrong.
+    purpose: a step larger than any before is tried, and measured; a high guess would never be found wrong. For the same
+    reason a cell counts from its third step on: a first one may be slow for reasons of its own.
     """
 
     def __init__(self, window: int = 33) -> None:
         self._window = window
         self._times: dict[int, deque[tuple[int, int, int]]] = {}
         self._points: list[CostPoint] = []
+        self._settled: list[CostPoint] = []
 
     def add(self, rows: int, context: int, *, step_us: int) -> None:
         """Add a step of `rows` rows at a mean context of `context` tokens."""
@@ -78,6 +84,7 @@ class StepTimes:
         point = _point(times)
         kept = [p for p in self._points if (p.rows - 1).bit_length() != cell]
         self._points = sorted([*kept, point], key=lambda p: p.rows)
+        self._settled = [p for p in self._points if len(self._times[(p.rows - 1).bit_length()]) >= _SETTLED]
 
     def curve(self) -> tuple[CostPoint, ...]:
         """Return one measured point a cell, by rows."""
@@ -85,7 +92,7 @@ class StepTimes:
 
     def step_us(self, rows: int) -> float:
         """Return the expected time of a step with so many rows, in microseconds; 0 while nothing is known."""
-        points = self._points
+        points = self._settled or self._points
         if not points:
             return 0.0
         after = next((i for i, p in enumerate(points) if p.rows >= rows), None)

@@ -81,11 +81,11 @@ class Worthwhile:
     """Waits while that saves more token-time than it costs.
 
     With A ready and J the next sessions to arrive, all of them within Δ < τ(A), a step that starts then makes A wait
-    for Δ and for what J's rows add to the step. A step that starts now makes J wait for τ(A) instead of Δ. That costs J
-    all of τ(A) where sessions in step have shorter rounds than two groups that take turns, ρ + τ(A + J) < τ(A) + τ(J)
-    with J's reply time ρ: either A is back while J's step runs, and so on round after round, or J waits for A then. So
-    it waits iff for some J: E_J·S > E_A·(Δ + τ(A + J) - τ(A)), where E counts expected tokens and S is τ(A) in that
-    case, else τ(A) - Δ (docs/decisions/0004-step-policy.md).
+    for Δ and for what J's rows add to the step. A step that starts now makes J wait for τ(A) instead of Δ. It costs J
+    more than that where sessions in step have shorter rounds than two groups that take turns: with J's reply time ρ by
+    τ(A) + τ(J) - ρ - τ(A + J), because either A is back while J's step runs, and so on round after round, or J waits
+    for A then. So it waits iff for some J: E_J·S > E_A·(Δ + τ(A + J) - τ(A)), where E counts expected tokens and S is
+    τ(A) - Δ and what rounds in step are shorter by, if anything, at most τ(A) (docs/decisions/0004-step-policy.md).
     """
 
     def decide(self, now_us: int, ready: Part, waiting: Sequence[Arrival], *, step_us: StepTime) -> Decision:
@@ -102,8 +102,9 @@ class Worthwhile:
                 break
             together = step_us(ready.rows + joined.rows)
             saved = alone - delay
-            if reply_us is not None and reply_us + together < alone + step_us(joined.rows):
-                saved = alone
+            if reply_us is not None:
+                shorter = alone + step_us(joined.rows) - reply_us - together
+                saved = min(alone, saved + max(0.0, shorter))
             if joined.tokens * saved > ready.tokens * (delay + together - alone):
                 return WaitUntil(now_us + delay)
         return StartNow()

@@ -8,11 +8,10 @@ from typing import Protocol
 import structlog
 
 from foreword.errors import ForewordError
-from foreword.protocol.messages import Lost, Refused, TargetEvent
-from foreword.protocol.words import LossCode
+from foreword.protocol.messages import Lost, Refused
 from foreword.wire.frames import Encoded, TargetAttachServer
 from foreword.wire.limits import Limits
-from target_service.engine.messages import EncodedEvents, Events, FromEngine, ToEngine, ToService
+from target_service.engine.messages import EncodedEvents, Events, FromEngine, ToEngine, ToService, Unreadable
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -33,28 +32,30 @@ class EncodingChannel:
     def __init__(self, channel: ServiceChannel, limits: Limits) -> None:
         self._channel = channel
         self._codec = TargetAttachServer(limits)
-        self.receive = channel.receive
+        self._lost: list[Unreadable] = []
+        """Sessions whose events could not be sent; the engine hears of them next."""
+
+    def receive(self, timeout_s: float | None) -> list[Sequence[ToEngine]]:
+        """Return batches that are there."""
+        if not self._lost:
+            return self._channel.receive(timeout_s)
+        lost, self._lost = self._lost, []
+        return [lost, *self._channel.receive(0.0)]
 
     def send(self, batch: Sequence[FromEngine]) -> None:
         """Hand over a batch, its events as bytes."""
         self._channel.send([self.encoded(m) if isinstance(m, Events) else m for m in batch])
 
     def encoded(self, events: Events) -> EncodedEvents:
-        """Return the events as entries of a frame; one that no message can carry is the loss of its session."""
-        over = tuple(event.sid for event in events.events if isinstance(event, Refused | Lost))
+        """Return the events as entries of a frame; one that no message can carry costs its session, which is lost."""
+        over = tuple([event.sid for event in events.events if isinstance(event, Refused | Lost)])
         entries: list[Encoded] = []
         for event in events.events:
             try:
                 entries.append(self._codec.encode(event))
             except ForewordError as error:
-                sid = _sid_of(event)
+                sid: int | None = getattr(event, "sid", None)
                 _log.error("event not sent", sid=sid, reason=error.message)
                 if sid is not None:
-                    entries.append(self._codec.encode(Lost(sid, LossCode.RUNNER, error.message)))
-                    over += (sid,)
+                    self._lost.append(Unreadable(events.stream, sid, error.message))
         return EncodedEvents(events.stream, tuple(entries), over)
-
-
-def _sid_of(event: TargetEvent) -> int | None:
-    sid: int | None = getattr(event, "sid", None)
-    return sid

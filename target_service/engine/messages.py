@@ -25,7 +25,7 @@ class Commands:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A message of this session could not be decoded; it costs the session and nothing else."""
+    """A message of this session could not be decoded, or one to it not encoded; it costs the session alone."""
 
     stream: int
     sid: int

@@ -19,8 +19,8 @@ from foreword.errors import (
 from foreword.protocol.messages import Commit, LoadReport, PlainOrder, Recall, TargetClose
 from foreword.protocol.words import Rule
 from foreword.rpc.link import LinkOptions
-from foreword.wire.frames import build_frame
-from tests.unit.rpc.pipes import FAST, Recorder, client_link, pipe, server_link
+from foreword.wire.frames import TargetAttachClient, build_frame
+from tests.unit.rpc.pipes import FAST, LIMITS, Recorder, client_link, pipe, server_link
 from tests.unit.wire.specimens import TARGET_OPEN
 
 SLOW = LinkOptions(liveness_s=60.0)
@@ -166,6 +166,47 @@ async def test_a_write_that_is_on_when_the_link_ends_is_not_cancelled():
     server.open.set()
     assert isinstance(await task, Mismatch)
     assert len(server.frames) == 1
+
+
+class Ordered(Recorder):
+    """Remembers the order of calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def received(self, link, entries):
+        self.calls.append("received")
+
+    def down(self, link, error):
+        self.calls.append("down")
+        super().down(link, error)
+
+
+@pytest.mark.parametrize("blocked", [False, True], ids=["writer idle", "write on"])
+@pytest.mark.parametrize("turns", range(6))
+async def test_nothing_is_received_after_down(turns, blocked):
+    client, server = pipe()
+    target = Ordered()
+    link = server_link(target, SLOW)
+    task = asyncio.create_task(link.run(server))
+    await client.write(build_frame([], hello=FAST.hello("orchestrator")))
+    await target.came_up.wait()
+    if blocked:
+        server.open.clear()
+        link.send(LoadReport(sessions=1))
+        await asyncio.sleep(0)
+    link.abort(Unavailable("enough"))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    close = TargetAttachClient(LIMITS).encode(TargetClose(1, 0))
+    await client.write(build_frame(close.entries))
+    await target.went_down.wait()
+    await asyncio.sleep(0.01)
+    server.open.set()
+    await task
+    assert target.calls[-1] == "down"
+    assert target.calls.count("down") == 1
 
 
 async def test_ranges_that_overlap_fit():

@@ -10,7 +10,7 @@ from foreword.protocol.words import LossCode, ResultKind
 from foreword.wire.frames import TargetAttachClient, build_frame
 from foreword.wire.limits import Limits
 from target_service.engine.encoding import EncodingChannel
-from target_service.engine.messages import Consumed, EncodedEvents, Events, ToEngine, ToService
+from target_service.engine.messages import Consumed, EncodedEvents, Events, ToEngine, ToService, Unreadable
 
 PLAIN = Result(3, 5, 7, True, ResultKind.PLAIN, (11,))
 
@@ -46,10 +46,10 @@ def test_events_become_bytes_and_the_rest_stays() -> None:
 
 def test_an_event_that_does_not_fit_its_message_is_the_loss_of_its_session_alone() -> None:
     pipe = Pipe()
-    EncodingChannel(pipe, Limits()).send([Events(1, (replace(PLAIN, sid=9, base=-1), PLAIN))])
-    lost, other = read(pipe.sent[0])
-    assert isinstance(lost, Lost)
-    assert (lost.sid, lost.code) == (9, LossCode.RUNNER)
-    assert other == PLAIN
-    assert isinstance(pipe.sent[0], EncodedEvents)
-    assert pipe.sent[0].over == (9,)
+    channel = EncodingChannel(pipe, Limits())
+    channel.send([Events(1, (replace(PLAIN, sid=9, base=-1), PLAIN))])
+    assert read(pipe.sent[0]) == [PLAIN]
+    ((unreadable,), waiting) = channel.receive(None)
+    assert isinstance(unreadable, Unreadable)
+    assert (unreadable.stream, unreadable.sid, waiting) == (1, 9, [])
+    assert channel.receive(0.0) == [[]]

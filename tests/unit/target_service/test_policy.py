@@ -74,10 +74,11 @@ def test_waiting_must_be_worth_it(due_us: int, tokens: float, expected: object) 
 @pytest.mark.parametrize(
     ("due_us", "reply_us", "tokens", "expected"),
     [
-        (19_000, 19_000, 3.0, WaitUntil(19_000)),  # in step 19 + 20 ms, in turns 20 + 20
-        (19_000, 20_000, 3.0, StartNow()),  # in step no shorter than in turns
-        (12_000, 12_000, 2.0, WaitUntil(12_000)),  # 2·20 > 3·12
-        (12_000, 12_000, 1.5, StartNow()),  # 1.5·20 < 3·12: they can wait for the others instead
+        (19_000, 19_000, 30.0, WaitUntil(19_000)),  # in step 19 + 20 ms, in turns 20 + 20: 30·(1 + 1) > 3·19
+        (19_000, 20_000, 30.0, StartNow()),  # in step no shorter than in turns: 30·1 < 3·19
+        (12_000, 12_000, 2.5, WaitUntil(12_000)),  # 2.5·(8 + 8) > 3·12
+        (12_000, 12_000, 2.0, StartNow()),  # 2·(8 + 8) < 3·12: they can wait for the others instead
+        (2_000, 1_000, 2.0, WaitUntil(2_000)),  # 2·20 > 3·2, for nobody loses more than a step
         (20_000, 12_000, 99.0, StartNow()),  # comes no sooner than the next step
     ],
 )
@@ -217,13 +218,27 @@ def test_sessions_that_take_turns_find_each_other_although_no_step_held_them_all
     assert decision == WaitUntil(15_500)
 
 
+def test_a_first_step_that_was_slow_does_not_keep_its_size_away() -> None:
+    times = StepTimes()
+    for rows, us in ((1, 20_000), (16, 20_200), (64, 21_000)):
+        for _ in range(3):
+            times.add(rows, 100, step_us=us)
+    before = times.step_us(160)
+    times.add(160, 100, step_us=60_000)  # its kernels were built
+    assert times.step_us(160) == before
+    for _ in range(2):
+        times.add(160, 100, step_us=22_000)
+    assert times.step_us(160) == 22_000
+    assert [point.rows for point in times.curve()] == [1, 16, 64, 160]
+
+
 def test_step_times_are_medians_between_which_the_curve_is_straight() -> None:
     times = StepTimes()
     assert times.step_us(8) == 0.0
     for us in (20_000, 90_000, 20_000):  # one step was interrupted
         times.add(4, 100, step_us=us)
-    times.add(16, 100, step_us=20_000)
-    times.add(32, 100, step_us=36_000)
+        times.add(16, 100, step_us=20_000)
+        times.add(32, 100, step_us=36_000)
     assert times.step_us(1) == 20_000
     assert times.step_us(24) == 28_000
     assert times.step_us(60) == pytest.approx(36_000 + 28 * 16_000 / 28)
