@@ -11,6 +11,9 @@ from foreword.protocol.generation import Choice, DeploymentInfo, PeerInfo
 from foreword.protocol.info import ModelInfo
 from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
 
+_SLOWER = 0.95
+"""Times plain decoding's speed under which drafts are worth a remark; a short try is not exact."""
+
 
 class Health(Enum):
     """How a check came out."""
@@ -59,7 +62,11 @@ def draft_check(choice: Choice, plain: Choice) -> Check:
         return Check(name, Health.WARNING, f"no block was verified ({usage.late_blocks} late)", mend)
     detail = f"same ids, acceptance length {usage.acceptance_length:.2f}, {usage.late_blocks} late blocks"
     if choice.decode_rate is not None and plain.decode_rate is not None:
-        detail += f", {choice.decode_rate / plain.decode_rate:.2f} times plain decoding's speed"
+        speed = choice.decode_rate / plain.decode_rate
+        detail += f", {speed:.2f} times plain decoding's speed"
+        if speed < _SLOWER:
+            mend = "a smaller or faster draft, one that agrees more with the target, a smaller γ; γ 0 decodes plainly"
+            return Check(name, Health.WARNING, detail, mend)
     return Check(name, Health.OK, detail)
 
 
@@ -99,7 +106,9 @@ def _drafts(info: DeploymentInfo) -> Iterator[Check]:
 def _reach(kind: str, peer: PeerInfo, *, down: Health) -> Check:
     name = f"{kind} {peer.address}"
     if not peer.up:
+        loading = "being loaded" in peer.last_error
         mend = f"start it, or look at the network between the orchestrator and {peer.address}"
+        mend = "wait; large models take minutes to load" if loading else mend
         return Check(name, down, f"down: {peer.last_error or 'not reached yet'}", mend)
     facts = ["up"]
     if peer.round_trip_us is not None:

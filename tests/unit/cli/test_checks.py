@@ -107,6 +107,12 @@ def test_targets_with_different_weights_are_found() -> None:
     assert findings(two) == [("targets' weights", Health.FAILED, "differ: mock-target:1: mock, b:2: other")]
 
 
+def test_who_is_loading_is_waited_for() -> None:
+    loading = replace(HEALTHY, targets=(replace(TARGET, up=False, info=None, last_error="the model is being loaded"),))
+    (check,) = [check for check in deployment_checks(loading) if check.health is Health.FAILED]
+    assert check.mend.startswith("wait")
+
+
 def test_generations_are_judged() -> None:
     assert plain_check(choice(us=200_000)).detail == "3 tokens, 10.0 tok/s"
     assert plain_check(choice(())).health is Health.FAILED
@@ -115,6 +121,10 @@ def test_generations_are_judged() -> None:
         Health.OK,
         "same ids, acceptance length 1.50, 0 late blocks, 2.00 times plain decoding's speed",
     )
+    slow = draft_check(choice(us=2000, verifications=2, accepted_tokens=1), choice(us=1000))
+    assert slow.health is Health.WARNING
+    assert slow.detail.endswith("0.50 times plain decoding's speed")
+    assert "smaller γ" in slow.mend
     late = draft_check(choice(late_blocks=5), choice())
     assert (late.health, late.detail) == (Health.WARNING, "no block was verified (5 late)")
     other = draft_check(choice((1, 9, 3)), choice())
