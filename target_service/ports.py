@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from target_service.engine.messages import FromEngine, ToEngine
+from target_service.engine.messages import FromEngine, ToEngine, ToService
 
 Now = Callable[[], int]
 """Microseconds of the machine's monotonic clock, the one that arrival times are stamped with."""
@@ -21,4 +21,14 @@ class Channel(Protocol):
         """
 
     def send(self, batch: Sequence[FromEngine]) -> None:
+        """Hand over a batch."""
+
+
+class ServiceChannel(Protocol):
+    """The same pipe as it is: it takes encoded events."""
+
+    def receive(self, timeout_s: float | None) -> list[Sequence[ToEngine]]:
+        """Return batches that are there; see `Channel`."""
+
+    def send(self, batch: Sequence[ToService]) -> None:
         """Hand over a batch."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import structlog
 
@@ -11,19 +10,10 @@ from foreword.errors import ForewordError
 from foreword.protocol.messages import Lost, Refused
 from foreword.wire.frames import Encoded, TargetAttachServer
 from foreword.wire.limits import Limits
-from target_service.engine.messages import EncodedEvents, Events, FromEngine, ToEngine, ToService, Unreadable
+from target_service.engine.messages import EncodedEvents, Events, FromEngine, ToEngine, Unreadable
+from target_service.ports import ServiceChannel
 
 _log = structlog.stdlib.get_logger(__name__)
-
-
-class ServiceChannel(Protocol):
-    """The pipe to the gRPC process."""
-
-    def receive(self, timeout_s: float | None) -> list[Sequence[ToEngine]]:
-        """Return batches that are there; see `target_service.ports.Channel`."""
-
-    def send(self, batch: Sequence[ToService]) -> None:
-        """Hand over a batch."""
 
 
 class EncodingChannel:

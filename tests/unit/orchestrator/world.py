@@ -6,6 +6,7 @@ The text is a function of the tokens before it, so that every test knows what ha
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -60,7 +61,7 @@ def text_after(prompt: tuple[int, ...], count: int) -> tuple[int, ...]:
     return tokens[len(prompt) :]
 
 
-class FakeServer:
+class FakeServer(ABC):
     """One end of a link in the world: what is sent comes to `take` after a while; cut links bring nothing."""
 
     kind = ""
@@ -118,11 +119,13 @@ class FakeServer:
 
         self.world.clock.call_later(self.world.delay_us if delay_us is None else delay_us, run)
 
+    @abstractmethod
     def reset(self) -> None:
-        raise NotImplementedError
+        """Forget all sessions."""
 
+    @abstractmethod
     def take(self, message: object) -> None:
-        raise NotImplementedError
+        """Take a message that has arrived."""
 
 
 class FakeTarget(FakeServer):
