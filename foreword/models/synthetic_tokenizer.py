@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 
 from foreword.models.synthetic import SyntheticModel
-from foreword.models.text_stream import WindowStream
 from foreword.models.tokenizer import ChatMessage, TextStream, digest_of
 from foreword.protocol.digest import EMPTY, extend
 
@@ -56,7 +55,7 @@ class SyntheticTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the words of `ids` without special ids."""
-        return "".join(self.token_bytes(token).decode() for token in ids if token not in self._eos)
+        return "".join([f" w{token}" for token in ids if token not in self._eos])
 
     def token_bytes(self, token: int) -> bytes:
         """Return the word of an id with its leading space."""
@@ -64,10 +63,23 @@ class SyntheticTokenizer:
 
     def stream(self) -> TextStream:
         """Start the text of a new output."""
-        return WindowStream(self.decode)
+        return _WordStream(self._eos)
 
     def _id(self, word: str) -> int:
         match = _WORD.fullmatch(word)
         if match is not None and int(match[1]) < self._size:
             return int(match[1])
         return extend(EMPTY, word.encode()) % (self._size - len(self._eos))
+
+
+class _WordStream(TextStream):
+    """Every id is a word of its own, so that nothing before it matters."""
+
+    def __init__(self, eos: tuple[int, ...]) -> None:
+        self._eos = eos
+
+    def push(self, token: int) -> str:
+        return "" if token in self._eos else f" w{token}"
+
+    def finish(self) -> str:
+        return ""
