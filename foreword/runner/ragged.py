@@ -11,12 +11,16 @@ from transformers import PreTrainedModel
 from transformers.modeling_utils import AttentionInterface
 
 from foreword.errors import EngineFailure, ForewordError, InvalidField
+from foreword.protocol.messages import Tokens
 from foreword.runner.checks import check_batch, check_truncation, taken_slot, unknown_slot
 from foreword.runner.kv_buffers import KeyValueBuffers
 from foreword.runner.packed_linear import pack_linears
-from foreword.runner.port import Logits, Rows
+from foreword.runner.port import Logits, Memory, Rows
 from foreword.runner.ragged_attention import NAME, Span, StepPlan, ragged_attention
 from foreword.runner.supported import check_config, check_probe, probe_logits
+
+_MOST_TOKENS = 1 << 40
+"""Buffers grow as they are needed: their only bound is the memory."""
 
 
 @dataclass(slots=True)
@@ -78,8 +82,13 @@ class RaggedRunner:
         """Tokens cached over all slots."""
         return sum(slot.length for slot in self._slots.values())
 
-    def open(self, slot: int) -> None:
-        """Start an empty slot."""
+    @property
+    def memory(self) -> Memory:
+        """The cache in pages of one token, as many as one likes."""
+        return Memory(1, _MOST_TOKENS, _MOST_TOKENS - self.resident_tokens)
+
+    def open(self, slot: int, *, salt: bytes = b"") -> None:
+        """Start an empty slot; nothing is shared, whatever the salt."""
         if slot in self._slots:
             raise taken_slot(slot)
         self._slots[slot] = _Slot(KeyValueBuffers(self._layers))
@@ -98,6 +107,20 @@ class RaggedRunner:
         held = self._known(slot)
         check_truncation(length, held.length)
         held.length = length
+
+    def adopt(self, slot: int, tokens: Tokens) -> int:
+        """Return 0: nothing is shared."""
+        if held := self._known(slot).length:
+            raise InvalidField("slot", slot, f"an empty slot, this one holds {held} tokens")
+        return 0
+
+    def commit(self, slot: int, tokens: Tokens) -> None:
+        """Do nothing: nothing is shared."""
+        self._known(slot)
+
+    def pages_wanted(self, slot: int, length: int) -> int:
+        """Return how many tokens the slot lacks."""
+        return max(0, length - self._known(slot).length)
 
     def forward(self, batch: Sequence[Rows]) -> list[Logits]:
         """Append all rows, in one pass where they are no more than `chunk`; return logits in the order of the batch."""

@@ -11,12 +11,18 @@ import numpy as np
 
 from foreword.models.synthetic import SyntheticModel
 from foreword.protocol.digest import EMPTY, extend
-from foreword.runner.checks import check_batch, check_truncation, taken_slot, unknown_slot
+from foreword.runner.checks import check_batch
+from foreword.runner.pages.pool import PagePool
+from foreword.runner.pages.pooled_slots import PooledSlots
 from foreword.runner.port import Logits, Rows
 from foreword.testing.synthetic_laws import SyntheticLaws
 
 _TIMER_SLACK_S = 0.0003
 """Most that a sleep is late on a machine with a core to spare."""
+
+PAGE_SIZE = 16
+PAGES = 1 << 17
+"""Two million tokens: more than any test or load test holds unless it means to run out of them."""
 
 
 class Side(Enum):
@@ -34,15 +40,28 @@ class Pace:
     sleep: Callable[[float], None] = time.sleep
 
 
-class SyntheticRunner:
-    """A `Runner` whose logits are functions of (model, context) and whose passes take the model's step time."""
+class SyntheticRunner(PooledSlots):
+    """A `Runner` whose logits are functions of (model, context) and whose passes take the model's step time.
 
-    def __init__(self, model: SyntheticModel, *, side: Side, pace: Pace | None = None) -> None:
+    Its pages hold the digest of the text up to each token where those of real models hold keys and values, so that a
+    page in the wrong place gives wrong logits here too.
+    """
+
+    def __init__(
+        self,
+        model: SyntheticModel,
+        *,
+        side: Side,
+        pace: Pace | None = None,
+        pages: int = PAGES,
+        page_size: int = PAGE_SIZE,
+    ) -> None:
+        super().__init__(PagePool(pages, page_size))
         self._model = model.validate()
         self._side = side
         self._pace = pace or Pace()
         self._laws = SyntheticLaws(model)
-        self._digests: dict[int, list[int]] = {}  # slot → digest of every prefix, the empty one first
+        self._cells = np.zeros((pages, page_size), dtype=np.uint64)
         self._overslept = 0.0
 
     @property
@@ -55,50 +74,30 @@ class SyntheticRunner:
         """Most tokens that a slot can hold."""
         return self._model.context
 
-    @property
-    def resident_tokens(self) -> int:
-        """Tokens held over all slots."""
-        return sum(len(digests) - 1 for digests in self._digests.values())
-
-    def open(self, slot: int) -> None:
-        """Start an empty slot."""
-        if slot in self._digests:
-            raise taken_slot(slot)
-        self._digests[slot] = [EMPTY]
-
-    def close(self, slot: int) -> None:
-        """Free a slot."""
-        del self._digests[self._known(slot)]
-
-    def length(self, slot: int) -> int:
-        """Return how many tokens the slot holds."""
-        return len(self._digests[self._known(slot)]) - 1
-
-    def truncate(self, slot: int, length: int) -> None:
-        """Forget the tokens from position `length` on."""
-        check_truncation(length, self.length(slot))
-        del self._digests[slot][length + 1 :]
-
     def forward(self, batch: Sequence[Rows]) -> list[Logits]:
         """Append all rows; return when the model's step time has passed since the call."""
         started = self._pace.now()
         check_batch(batch, self.length, vocabulary_size=self.vocabulary_size, longest_context=self.longest_context)
-        wanted: list[int] = []
-        temperatures: list[float] = []
-        for rows in batch:
-            wanted += self._append(rows)
-            temperatures += [rows.temperature] * rows.need
-        logits = self._logits(np.array(wanted, dtype=np.uint64), np.array(temperatures))
+        with self._pool.reserve([(rows.slot, rows.tokens) for rows in batch]) as reserved:
+            for source, copy in reserved.copies:
+                self._cells[copy] = self._cells[source]
+            wanted = [digest for rows in batch for digest in self._append(rows)]
+            temperatures = [rows.temperature for rows in batch for _ in range(rows.need)]
+            logits = self._logits(np.array(wanted, dtype=np.uint64), np.array(temperatures))
         ends = np.cumsum([rows.need for rows in batch])
         self._wait(started + self._step_seconds(sum(len(rows.tokens) for rows in batch)))
         return [logits[end - rows.need : end] for end, rows in zip(ends, batch, strict=True)]
 
     def _append(self, rows: Rows) -> list[int]:
-        digests = self._digests[rows.slot]
-        digest = digests[-1]
-        for token in rows.tokens:
+        """Write the digests of a slot's rows into its pages; return those of the last `need`."""
+        table, size = self._pool.table(rows.slot), self._pool.page_size
+        start = self._pool.length(rows.slot) - len(rows.tokens)
+        digest = int(self._cells[table[(start - 1) // size], (start - 1) % size]) if start else EMPTY
+        digests = []
+        for position, token in enumerate(rows.tokens, start):
             digest = extend(digest, (token,))
             digests.append(digest)
+            self._cells[table[position // size], position % size] = digest
         return digests[len(digests) - rows.need :]
 
     def _logits(self, digests: np.ndarray, temperatures: np.ndarray) -> Logits:
@@ -116,8 +115,3 @@ class SyntheticRunner:
             self._pace.sleep(left)
         # What the timer overslept is taken off the next pass, so that the mean is right; a stall of the machine is not.
         self._overslept = min(max(0.0, self._pace.now() - until), _TIMER_SLACK_S)
-
-    def _known(self, slot: int) -> int:
-        if slot not in self._digests:
-            raise unknown_slot(slot)
-        return slot

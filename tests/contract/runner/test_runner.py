@@ -214,8 +214,14 @@ class _KeepsWhatWasRolledBack(SyntheticRunner):
     """Its length is right and its context is not."""
 
     def truncate(self, slot: int, length: int) -> None:
-        digests = self._digests[slot]
-        del digests[1 : 1 + len(digests) - 1 - length]
+        last = self._cells[self._place(slot, self.length(slot) - 1)]
+        super().truncate(slot, length)
+        if length:
+            self._cells[self._place(slot, length - 1)] = last
+
+    def _place(self, slot: int, position: int) -> tuple[int, int]:
+        page, offset = divmod(position, self.memory.page_size)
+        return self._pool.table(slot)[page], offset
 
 
 class _MixesSlots(SyntheticRunner):
