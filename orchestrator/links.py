@@ -66,7 +66,9 @@ class PeerLink(Generic[Command, Event]):
         peer: Peer[Command, Event],
         came_up: Callable[[Line[Command], ServerInfo, str], None],
         now_us: Callable[[], int],
+        *,
         went_down: Callable[[], None] = lambda: None,
+        lost: Callable[[], None],
     ) -> None:
         self.info: ServerInfo | None = None
         """What the peer said before it was attached to."""
@@ -74,6 +76,7 @@ class PeerLink(Generic[Command, Event]):
         self._came_up = came_up
         self._now_us = now_us
         self._went_down = went_down
+        self._lost = lost
 
     def up(self, link: Link[Command, Attributed[Event]]) -> None:
         """The peer answered: sessions may use it."""
@@ -89,22 +92,34 @@ class PeerLink(Generic[Command, Event]):
     def down(self, link: Link[Command, Attributed[Event]], error: ForewordError | None) -> None:
         """The link is over, or never came up."""
         reason = error.message if error is not None else "the peer ended the stream"
-        if self._peer.up:
+        was_up = self._peer.up
+        if was_up:
             _log.warning("peer down", peer=self._peer.address, reason=reason)
         self._peer.went_down(reason)
         self._went_down()
+        if was_up:
+            self._lost()
 
 
 def target_dialler(
-    peer: TargetPeer, pool: TargetPool, reach: Reach, now_us: Callable[[], int], changed: Callable[[], None]
+    peer: TargetPeer,
+    pool: TargetPool,
+    reach: Reach,
+    now_us: Callable[[], int],
+    *,
+    changed: Callable[[], None],
+    lost: Callable[[], None],
 ) -> Dialler[TargetCommand, Attributed[TargetEvent]]:
-    """Return what keeps the link to a target up; `changed` is called when it has come up or gone down."""
+    """Return what keeps the link to a target up.
+
+    `changed` is called when it has come up or gone down, failed attempts included; `lost` when it was up and is down.
+    """
 
     def came_up(line: Line[TargetCommand], info: ServerInfo, instance: str) -> None:
         pool.came_up(peer, line, info, instance)
         changed()
 
-    handler: PeerLink[TargetCommand, TargetEvent] = PeerLink(peer, came_up, now_us, changed)
+    handler: PeerLink[TargetCommand, TargetEvent] = PeerLink(peer, came_up, now_us, went_down=changed, lost=lost)
 
     async def ask(channel: grpc.aio.Channel) -> None:
         limits = Limits()
@@ -114,11 +129,17 @@ def target_dialler(
             raise Mismatch(misfit)
         handler.info = info
 
-    return _dialler(peer.address, handler, ask, TARGET_ATTACH, reach, codec=lambda: TargetAttachClient(Limits()))
+    return _dialler(peer, handler, ask, TARGET_ATTACH, reach, codec=lambda: TargetAttachClient(Limits()))
 
 
 def draft_dialler(
-    peer: DraftPeer, pool: DraftPool, targets: TargetPool, reach: Reach, now_us: Callable[[], int]
+    peer: DraftPeer,
+    pool: DraftPool,
+    targets: TargetPool,
+    reach: Reach,
+    now_us: Callable[[], int],
+    *,
+    lost: Callable[[], None],
 ) -> Dialler[DraftCommand, Attributed[DraftEvent]]:
     """Return what keeps the link to a draft up; one that does not fit stays linked and is not used."""
 
@@ -128,18 +149,18 @@ def draft_dialler(
         if misfit:
             _log.warning("draft not used", peer=peer.address, reason=misfit)
 
-    handler: PeerLink[DraftCommand, DraftEvent] = PeerLink(peer, came_up, now_us)
+    handler: PeerLink[DraftCommand, DraftEvent] = PeerLink(peer, came_up, now_us, lost=lost)
 
     async def ask(channel: grpc.aio.Channel) -> None:
         limits = Limits()
         found = await call_unary(channel, DRAFT_GET_INFO, decode=lambda data: decode_draft_info(data, limits))
         handler.info = found.server
 
-    return _dialler(peer.address, handler, ask, DRAFT_ATTACH, reach, codec=lambda: DraftAttachClient(Limits()))
+    return _dialler(peer, handler, ask, DRAFT_ATTACH, reach, codec=lambda: DraftAttachClient(Limits()))
 
 
 def _dialler(
-    address: str,
+    peer: Peer[Command, Event],
     handler: PeerLink[Command, Event],
     ask: Callable[[grpc.aio.Channel], Awaitable[None]],
     method: str,
@@ -150,15 +171,18 @@ def _dialler(
     def new_link() -> Link[Command, Attributed[Event]]:
         return Link(codec(), handler, instance=reach.instance, options=reach.link)
 
-    return Dialler(_dial(address, ask, method, reach), new_link, peer=address, backoff=BACKOFF)
+    return Dialler(_dial(peer, ask, method, reach), new_link, peer=peer.address, backoff=BACKOFF)
 
 
-def _dial(address: str, ask: Callable[[grpc.aio.Channel], Awaitable[None]], method: str, reach: Reach) -> Dial:
-    """Return a Dial with a channel of its own for each attempt, so that names are looked up again."""
+def _dial(
+    peer: Peer[Command, Event], ask: Callable[[grpc.aio.Channel], Awaitable[None]], method: str, reach: Reach
+) -> Dial:
+    """Return a Dial with a channel of its own for each attempt, so that host names are looked up again."""
+    authority = peer.name.authority if peer.name is not None else None
 
     @asynccontextmanager
     async def dial() -> AsyncIterator[Transport]:
-        async with open_channel(address, tls=reach.tls, insecure=reach.insecure) as channel:
+        async with open_channel(peer.address, tls=reach.tls, insecure=reach.insecure, authority=authority) as channel:
             await ask(channel)
             async with dial_on(channel, method)() as transport:
                 yield transport

@@ -7,13 +7,11 @@ import gc
 import secrets
 import uuid
 from contextlib import ExitStack
-from typing import Any
 
 import structlog
 from prometheus_client import CollectorRegistry
 
 from foreword.clock import MonotonicClock
-from foreword.rpc.dialler import Dialler
 from foreword.rpc.link import LinkOptions
 from foreword.rpc.server import RpcServer, serve
 from foreword.settings.environment import cache_folder
@@ -23,13 +21,16 @@ from orchestrator.front.checks import FrontLimits
 from orchestrator.front.event_queue import QueueLimits
 from orchestrator.front.front import Front, FrontSettings
 from orchestrator.front.intake import Intake
-from orchestrator.links import Reach, draft_dialler, target_dialler
+from orchestrator.keeper import Keeper, Lookups, Pools
+from orchestrator.links import Reach
 from orchestrator.measure.progress import Progress
 from orchestrator.metrics import OrchestratorMetrics
 from orchestrator.policy import FixedPolicy, WaitLimits
-from orchestrator.pools.drafts import DraftPeer, DraftPool
-from orchestrator.pools.targets import TargetPeer, TargetPool
+from orchestrator.pools.drafts import DraftPool
+from orchestrator.pools.names import LookUp
+from orchestrator.pools.targets import TargetPool
 from orchestrator.pools.tickets import Tickets
+from orchestrator.resolver import SystemResolver
 from orchestrator.servicer import GenerationServicer
 from orchestrator.sessions.afterwards import Afterwards
 from orchestrator.sessions.driver import Surroundings
@@ -39,32 +40,35 @@ from orchestrator.tokenizers import load_text
 
 _log = structlog.stdlib.get_logger(__name__)
 
-FAREWELL_S = 1.0
-"""Time in which links end in good order at shutdown."""
 
+async def run(
+    settings: OrchestratorSettings, stop: asyncio.Event | None = None, *, look_up: LookUp | None = None
+) -> None:
+    """Serve until `stop` is set or a signal comes; raises ForewordError if it cannot start.
 
-async def run(settings: OrchestratorSettings, stop: asyncio.Event | None = None) -> None:
-    """Serve until `stop` is set or a signal comes; raises ForewordError if it cannot start."""
+    Names are looked up as the machine does, unless `look_up` is given.
+    """
     registry = new_registry()
     with ExitStack() as stack:
         if settings.metrics_port is not None:
             stack.callback(serve_metrics(registry, settings.metrics_port, settings.metrics_host).close)
-        await OrchestratorProcess(settings, registry).serve(stop or asyncio.Event())
+        process = OrchestratorProcess(settings, registry, look_up or SystemResolver())
+        await process.serve(stop or asyncio.Event())
 
 
 class OrchestratorProcess:
     """One process, one event loop: it has no forward pass, so no engine beside it (docs/decisions/0003)."""
 
-    def __init__(self, settings: OrchestratorSettings, registry: CollectorRegistry) -> None:
+    def __init__(self, settings: OrchestratorSettings, registry: CollectorRegistry, look_up: LookUp) -> None:
         self._settings = settings
         self._metrics = OrchestratorMetrics(registry)
         self._around = self._surroundings()
+        self._keeper = self._new_keeper(look_up)
         self._front = Front(front_settings(settings), self._around, self._metrics, new_id=lambda: uuid.uuid4().hex)
         self._server = RpcServer(server_options(settings), [GenerationServicer(self._front).service()])
         self._open = False
         self._ready = True
         """Whether probes are told that requests are taken, once the service is open."""
-        self._diallers: dict[Dialler[Any, Any], asyncio.Task[None]] = {}
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set."""
@@ -74,41 +78,47 @@ class OrchestratorProcess:
         finally:
             if report is not None:
                 report.cancel()
-            await self._close_links()
+            await self._keeper.close()
 
     def _surroundings(self) -> Surroundings:
         settings, count = self._settings, self._metrics.event
-        tickets = Tickets(secrets.token_bytes)
         waits = WaitLimits(least_us=round(settings.wait_min_ms * 1000), most_us=round(settings.wait_max_ms * 1000))
-        targets: list[TargetPeer] = [TargetPeer(address, tickets, count) for address in settings.targets]
-        drafts: list[DraftPeer] = [DraftPeer(address, tickets, count) for address in settings.drafts]
         clock = MonotonicClock(asyncio.get_running_loop())
         return Surroundings(
             clock=clock,
             afterwards=Afterwards(clock),
-            targets=TargetPool(targets),
-            drafts=DraftPool(drafts, settings.trusted()),
-            tickets=tickets,
+            targets=TargetPool(
+                reopens_at_once=settings.reopens_at_once, by_prefix=settings.route_by_prefix, count=count
+            ),
+            drafts=DraftPool(settings.trusted()),
+            tickets=Tickets(secrets.token_bytes),
             policy=FixedPolicy(waits),
             meters=self._metrics,
             limits=session_limits(settings),
         )
 
-    async def _started(self, _: str) -> None:
-        """Reach the peers; ready as soon as one target is up and its tokenizer is loaded."""
+    def _new_keeper(self, look_up: LookUp) -> Keeper:
+        settings, around = self._settings, self._around
         reach = Reach(
             instance=uuid.uuid4().hex,
-            tls=tls_files(self._settings.tls),
-            insecure=self._settings.insecure,
+            tls=tls_files(settings.tls),
+            insecure=settings.insecure,
             link=LinkOptions(),
         )
-        around, now_us = self._around, self._around.clock.now_us
+        return Keeper(
+            Pools(around.targets, around.drafts, around.tickets, self._metrics.event),
+            reach,
+            Lookups(look_up, every_us=round(settings.resolve_s * SECOND_US)),
+            clock=around.clock,
+            targets_changed=self._targets_changed,
+        )
+
+    async def _started(self, _: str) -> None:
+        """Reach the peers; ready as soon as one target is up and its tokenizer is loaded."""
+        around = self._around
         up = asyncio.Event()
         around.targets.waiting.add(self, up.set)
-        for target in around.targets.peers:
-            self._keep(target_dialler(target, around.targets, reach, now_us, self._targets_changed))
-        for draft in around.drafts.peers:
-            self._keep(draft_dialler(draft, around.drafts, around.targets, reach, now_us))
+        self._keeper.start(targets=self._settings.targets, drafts=self._settings.drafts)
         await up.wait()
         model = around.targets.model
         assert model is not None
@@ -146,20 +156,6 @@ class OrchestratorProcess:
     async def _drain(self) -> None:
         self._open = False
         await self._front.drain()
-
-    def _keep(self, dialler: Dialler[Any, Any]) -> None:
-        self._diallers[dialler] = asyncio.get_running_loop().create_task(dialler.run())
-
-    async def _close_links(self) -> None:
-        """End the links in good order, so that what was sent last arrives; not for ever."""
-        for dialler in self._diallers:
-            dialler.stop()
-        tasks = self._diallers.values()
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=FAREWELL_S)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def front_settings(settings: OrchestratorSettings) -> FrontSettings:

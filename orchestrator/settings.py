@@ -11,6 +11,9 @@ from foreword.rpc.tls import is_loopback
 from foreword.settings.base import ServerSettings
 from foreword.settings.fields import CommaList, setting
 from orchestrator.pools.drafts import Trust
+from orchestrator.pools.names import SCHEME
+
+_PLACES = "host:port or dns:///name:port, separated by commas"
 
 
 class OrchestratorSettings(ServerSettings):
@@ -18,12 +21,24 @@ class OrchestratorSettings(ServerSettings):
 
     model_config = SettingsConfigDict(env_prefix="FOREWORD_ORCHESTRATOR_")
 
-    targets: CommaList = setting((), "Addresses of targets; all serve one model.", wanted="host:port,host:port,…")
-    drafts: CommaList = setting((), "Addresses of drafts; none decodes plainly.", wanted="host:port,host:port,…")
+    targets: CommaList = setting(
+        (), "Targets; all serve one model. A dns:/// name stands for every address that it resolves to.", wanted=_PLACES
+    )
+    drafts: CommaList = setting(
+        (), "Drafts; none decodes plainly. A dns:/// name stands for every address that it resolves to.", wanted=_PLACES
+    )
+    resolve_s: float = setting(5.0, "Time between look-ups of a dns:/// name.", unit="s", least=0.1, most=3_600)
+    route_by_prefix: bool = setting(
+        default=True,
+        description="Prefer the target that was lately sent the same beginning, where loads differ little.",
+    )
+    reopens_at_once: int = setting(
+        16, "Sessions that may re-open at the same time after their target is lost.", unit="sessions", least=1
+    )
     trust: CommaList = setting(
         ("none",),
         "Drafts that are believed when they say what they drew from, which the rules token and block need.",
-        wanted="all, none, or addresses of drafts separated by commas",
+        wanted="all, none, or entries of drafts separated by commas",
     )
     model: str = setting(
         "", "Where the tokenizer comes from: a folder, a hub id, embedded, synthetic:…; empty asks the target."
@@ -74,7 +89,7 @@ class OrchestratorSettings(ServerSettings):
     def _check_trust(self) -> None:
         words = {"all", "none"} & set(self.trust)
         if not self.trust or (words and len(self.trust) > 1):
-            raise InvalidField("trust", ",".join(self.trust), "all, none, or addresses of drafts")
+            raise InvalidField("trust", ",".join(self.trust), "all, none, or entries of drafts")
         strangers = set() if words else set(self.trust) - set(self.drafts)
         if strangers:
             raise InvalidField("trust", min(strangers), f"one of the drafts: {', '.join(self.drafts) or 'none given'}")
@@ -83,16 +98,16 @@ class OrchestratorSettings(ServerSettings):
         """Return which drafts are trusted."""
         if self.trust == ("all",):
             return Trust(everyone=True)
-        return Trust(addresses=frozenset(self.trust) - {"none"})
+        return Trust(sources=frozenset(self.trust) - {"none"})
 
 
 def _check_addresses(field: str, addresses: tuple[str, ...], *, plaintext: bool) -> None:
     if len(set(addresses)) != len(addresses):
         raise InvalidField(field, ",".join(addresses), "each address once")
     for address in addresses:
-        host, _, port = address.rpartition(":")
+        host, _, port = address.removeprefix(SCHEME).rpartition(":")
         is_port = port.isascii() and port.isdigit() and 1 <= int(port) <= 65535
-        if not address.startswith("unix:") and not (host and is_port):
-            raise InvalidField(field, address, "host:port, the port from 1 to 65535")
+        if not address.startswith("unix:") and not (host and "/" not in host and is_port):
+            raise InvalidField(field, address, "host:port or dns:///name:port, the port from 1 to 65535")
         if plaintext and not is_loopback(address):
             raise InvalidField(field, address, "an address of this machine without TLS; give --tls-cert, or --insecure")

@@ -36,13 +36,20 @@ def channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(authority, private_key=key, certificate_chain=certificate)
 
 
-def open_channel(address: str, *, tls: TlsFiles | None, insecure: bool = False) -> grpc.aio.Channel:
-    """Return a channel to a peer; raises InvalidField for plaintext off loopback, unless `insecure`."""
+def open_channel(
+    address: str, *, tls: TlsFiles | None, insecure: bool = False, authority: str | None = None
+) -> grpc.aio.Channel:
+    """Return a channel to a peer; raises InvalidField for plaintext off loopback, unless `insecure`.
+
+    `authority` (`host:port`) is whom the certificate has to name where that is not whom `address` names: an address
+    that was found under a DNS name proves nothing, the name does.
+    """
+    options = channel_options() if authority is None else (*channel_options(), ("grpc.default_authority", authority))
     if tls is not None:
-        return grpc.aio.secure_channel(address, channel_credentials(tls), options=channel_options())
+        return grpc.aio.secure_channel(address, channel_credentials(tls), options=options)
     if not insecure and not is_loopback(address):
         raise InvalidField("address", address, "TLS files for a peer off loopback (--tls-cert …), or --insecure")
-    return grpc.aio.insecure_channel(address, options=channel_options())
+    return grpc.aio.insecure_channel(address, options=options)
 
 
 def is_loopback(address: str) -> bool:

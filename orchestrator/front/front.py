@@ -146,11 +146,8 @@ class Front:
         return DeploymentInfo(
             version=__version__,
             model=targets.model,
-            targets=tuple(peer.describe(trusted=True) for peer in targets.peers),
-            drafts=tuple(
-                peer.describe(trusted=drafts.trusts(peer), fault=drafts.misfit(peer, targets.model))
-                for peer in drafts.peers
-            ),
+            targets=targets.describe(),
+            drafts=drafts.describe(targets.model),
             gamma=limits.gamma,
             gamma_max=limits.gamma_max,
             protocol_min=PROTOCOL_MIN,

@@ -13,6 +13,7 @@ from foreword.protocol.generation import PeerInfo
 from foreword.protocol.info import ServerInfo
 from foreword.protocol.messages import LinkState, LoadReport, Lost, Refused
 from foreword.protocol.words import LossCode, RefusalCode
+from orchestrator.pools.names import Name
 from orchestrator.pools.tickets import Tickets
 
 Command = TypeVar("Command")
@@ -49,8 +50,14 @@ class Member(Protocol[Event_contra]):
 class Peer(Generic[Command, Event]):
     """Routes events to sessions by sid; sids are never used again, so that late events of old sessions find nobody."""
 
-    def __init__(self, address: str, tickets: Tickets, count: Callable[[str], None]) -> None:
+    def __init__(
+        self, address: str, tickets: Tickets, count: Callable[[str], None], *, name: Name | None = None
+    ) -> None:
         self.address = address
+        self.name = name
+        """The name that resolved to the address; None if the settings list the address itself."""
+        self.listed = True
+        """Whether the name still resolves to it; one that is up goes on until its link is down."""
         self.info: ServerInfo | None = None
         """What it said of itself when it was last reached."""
         self.instance = ""
@@ -69,6 +76,16 @@ class Peer(Generic[Command, Event]):
     def up(self) -> bool:
         """Whether its link is up."""
         return self._line is not None
+
+    @property
+    def source(self) -> str:
+        """What the settings say of it: its name, or else its address."""
+        return self.address if self.name is None else str(self.name)
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it will be gone soon: it said so, or its name does not resolve to it any more."""
+        return self.draining or not self.listed
 
     @property
     def busy(self) -> int:
@@ -169,4 +186,4 @@ class Peer(Generic[Command, Event]):
 
 def preference(peer: Peer[Any, Any]) -> tuple[bool, int, int]:
     """Return what is compared to choose a peer, the smallest first: those that stay, the least busy, the nearest."""
-    return peer.draining, peer.busy, peer.round_trip_us or 0
+    return peer.leaving, peer.busy, peer.round_trip_us or 0

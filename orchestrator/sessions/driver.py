@@ -21,6 +21,7 @@ from foreword.protocol.messages import (
     TargetAddress,
     TargetCommand,
     TargetOpened,
+    Tokens,
 )
 from foreword.protocol.words import FinishReason, ResultKind
 from orchestrator.core import draft_part, rounds
@@ -94,7 +95,8 @@ class SessionDriver:
         self._handing_over = False
         self._error: ForewordError | None = None
         self._round: tuple[int, bool, RoundParts]
-        self._target = TargetSeat(self, around.targets, clock=around.clock, limits=around.limits)
+        salt = session.request.cache_salt
+        self._target = TargetSeat(self, around.targets, clock=around.clock, limits=around.limits, salt=salt)
         self._draft = DraftSeat(self, around.drafts, wish or Wish(), clock=around.clock, limits=around.limits)
 
     # What the request asks for.
@@ -120,7 +122,11 @@ class SessionDriver:
         """The client keeps up again."""
         self._apply(core.client_drained(self.session, self._plan()))
 
-    # What the target's seat reports.
+    # What the target's seat asks and reports.
+
+    def tokens(self) -> Tokens:
+        """Return the committed tokens."""
+        return self.session.sequence.tokens
 
     def seated(self, peer: TargetPeer, sid: int) -> None:
         """Open the session at a target."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from foreword.clock import Clock, Timer
 from foreword.errors import ForewordError, Unavailable
-from foreword.protocol.messages import Lost, Refused, Result, TargetEvent, TargetOpened
+from foreword.protocol.messages import Lost, Refused, Result, TargetEvent, TargetOpened, Tokens
 from orchestrator.pools.avoidance import Avoidance
+from orchestrator.pools.prefixes import Beginning, Beginnings
 from orchestrator.pools.targets import TargetPeer, TargetPool
 from orchestrator.sessions.limits import SessionLimits
 from orchestrator.sessions.refusals import RETRY_AFTER_MS, error_of_loss, error_of_refusal, useless_again
@@ -17,6 +18,9 @@ from orchestrator.sessions.refusals import RETRY_AFTER_MS, error_of_loss, error_
 
 class TargetUser(Protocol):
     """The session behind the seat."""
+
+    def tokens(self) -> Tokens:
+        """Return the committed tokens, which only grow."""
 
     def seated(self, peer: TargetPeer, sid: int) -> None:
         """Open the session there."""
@@ -35,14 +39,17 @@ class TargetUser(Protocol):
 
 
 class TargetSeat:
-    """Opens on the least busy target, elsewhere after a refusal or a loss, and fails the session when time is up.
+    """Opens on the best target by load and beginning, elsewhere after a refusal or a loss, until time is up.
 
     Time is counted from the last token, so that a session that makes progress may lose any number of targets.
     """
 
-    def __init__(self, user: TargetUser, pool: TargetPool, *, clock: Clock, limits: SessionLimits) -> None:
+    def __init__(
+        self, user: TargetUser, pool: TargetPool, *, clock: Clock, limits: SessionLimits, salt: bytes = b""
+    ) -> None:
         self._user = user
         self._pool = pool
+        self._beginnings = Beginnings(salt)
         self._clock = clock
         self._limits = limits
         self._avoidance = Avoidance()
@@ -71,10 +78,12 @@ class TargetSeat:
         elif self._left_us(now_us) <= 0:
             self._user.fail(self._error)
             return
-        peer = self._pool.choose(self._avoidance.now(now_us))
+        known = self._known()
+        peer = self._pool.choose(self._avoidance.now(now_us), known)
         if peer is None:
             self._wait(now_us)
             return
+        self._pool.sent(peer, known)
         self._stop_waiting()
         self.peer, self.sid = peer, peer.join(self)
         self._user.seated(peer, self.sid)
@@ -92,6 +101,8 @@ class TargetSeat:
     def close(self) -> None:
         """Give the place up for good."""
         self._closed = True
+        if self.peer is not None:
+            self._pool.sent(self.peer, self._known())  # a conversation that goes on begins with its last answer
         self._leave()
         self._stop_waiting()
 
@@ -145,6 +156,9 @@ class TargetSeat:
         self._error = error_of_loss(lost, self.peer.address)
         self._avoidance.add(self.peer.address, self._clock.now_us() + self._limits.retry_us(self._failures + 1))
         self._user.unseated(lost.message, close=False)
+
+    def _known(self) -> Sequence[Beginning]:
+        return self._beginnings.of(self._user.tokens()) if self._pool.by_prefix else ()
 
     def _wait(self, now_us: int) -> None:
         """No target can be asked now: wait for one to come up or to be asked again, and fail when time is up."""

@@ -32,7 +32,7 @@ def intake(trust: Trust | None = None, *, drafts: int = 1) -> Intake:
         return next(numbers).to_bytes(size, "big")
 
     peers = [DraftPeer(f"draft{i}", Tickets(entropy), lambda _: None) for i in range(drafts)]
-    pool = DraftPool(peers, trust or Trust())
+    pool = DraftPool(trust or Trust(), peers)
     return Intake(WordText(), SERVED, pool, limits=FrontLimits(), entropy=entropy)
 
 
@@ -103,7 +103,7 @@ RULES = [
     (0.0, None, Trust(everyone=True), 1, Rule.MATCH),
     (1.0, 7, Trust(everyone=True), 1, Rule.MATCH),
     (1.0, None, Trust(everyone=True), 1, Rule.BLOCK),
-    (1.0, None, Trust(addresses=frozenset({"draft1"})), 2, Rule.BLOCK),
+    (1.0, None, Trust(sources=frozenset({"draft1"})), 2, Rule.BLOCK),
     (1.0, None, Trust(), 1, Rule.MATCH),
     (1.0, None, Trust(everyone=True), 0, Rule.MATCH),
 ]

@@ -17,7 +17,8 @@ from orchestrator.policy import FixedPolicy, RoundView, WaitLimits
 from orchestrator.pools.avoidance import Avoidance
 from orchestrator.pools.drafts import DraftPeer, DraftPool, Trust, Wish
 from orchestrator.pools.identity import draft_misfit, target_misfit
-from orchestrator.pools.targets import Pace, TargetPeer, TargetPool
+from orchestrator.pools.pace import Pace
+from orchestrator.pools.targets import TargetPeer, TargetPool
 from orchestrator.pools.tickets import Tickets
 from tests.unit.orchestrator.world import MODEL
 
@@ -173,7 +174,7 @@ def test_link_states_go_to_whom_the_ticket_belongs() -> None:
 
 def drafts(trust: Trust | None = None) -> tuple[DraftPool, list[DraftPeer]]:
     peers: list[DraftPeer] = [DraftPeer(f"d{i}:1", tickets(), lambda _: None) for i in range(3)]
-    pool = DraftPool(peers, trust or Trust())
+    pool = DraftPool(trust or Trust(), peers)
     pool.came_up(peers[0], Line(), info(name="big"), "i")
     pool.came_up(peers[1], Line(), replace(info(), model=None, drafter=Drafter.LOOKUP), "j")
     return pool, peers
@@ -191,7 +192,7 @@ def drafts(trust: Trust | None = None) -> tuple[DraftPool, list[DraftPeer]]:
     ],
 )
 def test_drafts_are_chosen_by_wish(wish: Wish, chosen: int | None) -> None:
-    pool, peers = drafts(Trust(addresses=frozenset({"d1:1"})))
+    pool, peers = drafts(Trust(sources=frozenset({"d1:1"})))
     assert pool.choose(wish, MODEL, NOBODY) is (None if chosen is None else peers[chosen])
 
 

@@ -367,8 +367,8 @@ class World:
         self.tickets = Tickets(lambda size: next(numbers).to_bytes(size, "big"))
         self.fake_targets = [FakeTarget(self, f"target{i}") for i in range(targets)]
         self.fake_drafts = [FakeDraft(self, f"draft{i}") for i in range(drafts)]
-        self.targets = TargetPool([t.peer for t in self.fake_targets], reopens_at_once=2)
-        self.drafts = DraftPool([d.peer for d in self.fake_drafts], Trust())
+        self.targets = TargetPool([t.peer for t in self.fake_targets], reopens_at_once=2, count=self.count)
+        self.drafts = DraftPool(Trust(), [d.peer for d in self.fake_drafts])
         self.around = Surroundings(
             clock=self.clock,
             afterwards=Afterwards(self.clock),
