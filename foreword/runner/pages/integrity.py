@@ -36,7 +36,8 @@ def _check_stock(stock: PageStock) -> None:
         _ensure(index.find(digest) == page, f"page {page} is in the index and not found by its digest")
     _ensure(all(page in index for page in idle), f"pages {[p for p in idle if p not in index]} are idle, not indexed")
     taken = sum(1 for holders in stock.holders if holders)
-    _ensure(stock.free == len(stock.holders) - taken, f"{stock.free} of {len(stock.holders)} free, {taken} held")
+    _ensure(len(stock.holders) <= stock.pages, f"{len(stock.holders)} pages have been used, there are {stock.pages}")
+    _ensure(stock.free == stock.pages - taken, f"{stock.free} of {stock.pages} free, {taken} held")
 
 
 def _check_slot(name: str, slot: SlotPages, stock: PageStock, *, page_size: int) -> None:

@@ -28,14 +28,13 @@ class PagePool:
     Every method raises InvalidField for a slot, id or length out of range, before anything changes.
     """
 
-    __slots__ = ("_page_size", "_pages", "_slots", "_stock", "_tokens")
+    __slots__ = ("_page_size", "_slots", "_stock")
 
     def __init__(self, pages: int, page_size: int) -> None:
         if pages < 1:
             raise InvalidField("pages", pages, "a whole number from 1")
         if page_size < 1:
             raise InvalidField("page_size", page_size, "a whole number of tokens from 1")
-        self._pages = pages
         self._page_size = page_size
         self._stock = PageStock(pages)
         self._slots: dict[int, SlotPages] = {}
@@ -48,7 +47,7 @@ class PagePool:
     @property
     def pages(self) -> int:
         """Pages in all."""
-        return self._pages
+        return self._stock.pages
 
     @property
     def free(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import NamedTuple
 
 from foreword.runner.pages.slot import SlotPages
 from foreword.runner.pages.stock import PageStock
@@ -12,8 +13,7 @@ Copy = tuple[int, int]
 """The page to copy from and the page to copy to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grown:
+class Grown(NamedTuple):
     """A slot before it grew."""
 
     slot: SlotPages

@@ -8,23 +8,31 @@ from foreword.runner.pages.prefix_index import PrefixIndex
 class PageStock:
     """Counts who holds each page; a page that nobody holds is unused, or idle in the prefix index."""
 
-    __slots__ = ("holders", "index", "unused")
+    __slots__ = ("holders", "index", "pages", "unused")
 
     def __init__(self, pages: int) -> None:
-        self.holders = [0] * pages
-        """By page: how many slots have it in their tables."""
-        self.unused = list(range(pages - 1, -1, -1))
-        """Taken from its end, so that the page freed last, which caches know best, is the next."""
+        self.pages = pages
+        self.holders: list[int] = []
+        """By page: how many slots have it in their tables. Only as long as pages have been in use, so that the start
+        of a large pool costs nothing."""
+        self.unused: list[int] = []
+        """Pages given back; taken from its end, so that the page freed last, which caches know best, is the next."""
         self.index = PrefixIndex()
 
     @property
     def free(self) -> int:
         """Pages that can be taken."""
-        return len(self.unused) + len(self.index.idle)
+        return self.pages - len(self.holders) + len(self.unused) + len(self.index.idle)
 
     def take(self) -> int:
         """Return a page with one holder and no content to rely on; there has to be a free one."""
-        page = self.unused.pop() if self.unused else self.index.evict()
+        if self.unused:
+            page = self.unused.pop()
+        elif len(self.holders) < self.pages:
+            page = len(self.holders)
+            self.holders.append(0)
+        else:
+            page = self.index.evict()
         self.holders[page] = 1
         return page
 
