@@ -90,7 +90,7 @@ class OrchestratorMetrics:
         self.totals = rounds.totals
         self._events = Counter(
             "foreword_orchestrator_events",
-            "Messages that were ignored, late or wrong, and what became of drafts, by kind.",
+            "Messages that were ignored, late or wrong, what became of drafts, and why a target was chosen, by kind.",
             ["event"],
             registry=registry,
         )
