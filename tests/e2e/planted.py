@@ -1,6 +1,7 @@
 """A service with a bug: `python -m tests.e2e.planted BUG KIND FLAGS` is `foreword serve KIND FLAGS` with it planted.
 
-A bug names the function that the engine process starts with, in the place of the service's own.
+A bug names the function that the engine process starts with, in the place of the service's own; an orchestrator has no
+engine, there it names what is called before it serves.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from foreword.protocol.words import Rule
 BUGS = {
     "draft": ("rounds_after_sampling", "lies_about_its_law"),
     "target": ("forgets_the_residual_mass", "samples_afresh"),
+    "orchestrator": ("moves_without_the_last_token",),
 }
 
 
@@ -94,6 +96,24 @@ def samples_afresh(channel: Any, settings: Any) -> None:
     _run_target(channel, settings)
 
 
+def moves_without_the_last_token() -> None:
+    """Orchestrator: a session that is opened again on another target has lost the token it was given last."""
+    from dataclasses import replace
+
+    from foreword.protocol.sequence import Sequence
+    from orchestrator.core import session as core
+
+    honest = core.open_target
+
+    def open_target(session: Any, *rest: Any) -> Any:
+        sequence = session.sequence
+        if sequence.base:
+            session = replace(session, sequence=Sequence.of(sequence.tokens[:-1], sequence.prompt_len))
+        return honest(session, *rest)
+
+    core.open_target = open_target
+
+
 def _run_draft(channel: Any, config: Any) -> None:
     from draft_service.engine.run import run
 
@@ -108,7 +128,9 @@ def _run_target(channel: Any, settings: Any) -> None:
 
 def main(bug: str, kind: str, flags: list[str]) -> None:
     """Serve, with the bug where this kind of service has it."""
-    if bug in BUGS.get(kind, ()):
+    if kind == "orchestrator" and bug in BUGS[kind]:
+        moves_without_the_last_token()
+    elif bug in BUGS.get(kind, ()):
         entry = f"{__spec__.name if __spec__ else 'tests.e2e.planted'}:{bug}"
         if kind == "draft":
             from draft_service import engine_host as host
