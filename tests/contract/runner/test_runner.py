@@ -8,48 +8,22 @@ import numpy as np
 import pytest
 
 from foreword.errors import InvalidField
-from foreword.models.synthetic import SyntheticModel
 from foreword.runner.port import Logits, Rows, Runner
 from foreword.testing.synthetic import Side, SyntheticRunner
-
-V, LONGEST = 96, 150
-TEXT = tuple(int(i) for i in np.random.default_rng(3).integers(0, V, 60))
-OTHER = TEXT[::-1]
-MODEL = SyntheticModel(vocabulary=V, step_ms=0.0, context=LONGEST)
-
-
-def target() -> Runner:
-    return SyntheticRunner(MODEL, side=Side.TARGET)
-
-
-def draft() -> Runner:
-    return SyntheticRunner(MODEL, side=Side.DRAFT)
+from tests.contract.runner.runners import (
+    LONGEST,
+    MODEL,
+    OTHER,
+    RUNNERS,
+    TEXT,
+    V,
+    assert_close,
+    at_once,
+    emptied,
+)
 
 
-def ragged(*, chunk: int = 512) -> Runner:
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    from foreword.runner.ragged import RaggedRunner
-
-    torch.manual_seed(1)
-    config = transformers.LlamaConfig(
-        vocab_size=V,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=LONGEST,
-    )
-    module = transformers.LlamaForCausalLM(config).eval()
-    return RaggedRunner(module, vocabulary_size=V, longest_context=LONGEST, chunk=chunk)
-
-
-def ragged_in_pieces() -> Runner:
-    return ragged(chunk=7)
-
-
-@pytest.fixture(params=[target, draft, ragged, ragged_in_pieces], scope="module")
+@pytest.fixture(params=RUNNERS, scope="module")
 def shared(request: pytest.FixtureRequest) -> Runner:
     runner: Runner = request.param()
     return runner
@@ -57,26 +31,7 @@ def shared(request: pytest.FixtureRequest) -> Runner:
 
 @pytest.fixture
 def runner(shared: Runner) -> Runner:
-    for slot in range(8):
-        try:
-            shared.close(slot)
-        except InvalidField:
-            continue
-    return shared
-
-
-def at_once(runner: Runner, tokens: Sequence[int]) -> Logits:
-    """Return the logits of a text in a slot of its own, in one call."""
-    runner.open(7)
-    (logits,) = runner.forward([Rows(7, tuple(tokens), len(tokens))])
-    runner.close(7)
-    return logits
-
-
-def assert_close(got: Logits, wanted: Logits) -> None:
-    assert got.shape == wanted.shape
-    assert got.dtype == np.float32
-    np.testing.assert_allclose(got, wanted, atol=1e-4, rtol=0)
+    return emptied(shared)
 
 
 def check_one_by_one(runner: Runner) -> None:

@@ -1,0 +1,95 @@
+"""Every kind of runner, over the same vocabulary; a new one is named here and has to pass all of the suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from foreword.errors import InvalidField
+from foreword.models.synthetic import SyntheticModel
+from foreword.runner.port import Logits, Rows, Runner
+from foreword.testing.synthetic import Side, SyntheticRunner
+
+V, LONGEST = 96, 150
+TEXT = tuple(int(i) for i in np.random.default_rng(3).integers(0, V, 60))
+OTHER = TEXT[::-1]
+MODEL = SyntheticModel(vocabulary=V, step_ms=0.0, context=LONGEST)
+
+
+def target() -> Runner:
+    return SyntheticRunner(MODEL, side=Side.TARGET)
+
+
+def draft() -> Runner:
+    return SyntheticRunner(MODEL, side=Side.DRAFT, page_size=7)
+
+
+def cramped_target() -> Runner:
+    return SyntheticRunner(MODEL, side=Side.TARGET, pages=8)
+
+
+def ragged(*, chunk: int = 512) -> Runner:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from foreword.runner.ragged import RaggedRunner
+
+    torch.manual_seed(1)
+    config = transformers.LlamaConfig(
+        vocab_size=V,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=LONGEST,
+    )
+    module = transformers.LlamaForCausalLM(config).eval()
+    return RaggedRunner(module, vocabulary_size=V, longest_context=LONGEST, chunk=chunk)
+
+
+def ragged_in_pieces() -> Runner:
+    return ragged(chunk=7)
+
+
+RUNNERS: tuple[Callable[[], Runner], ...] = (target, draft, ragged, ragged_in_pieces)
+SHARING: tuple[Callable[[], Runner], ...] = (target, draft)
+"""Those that let slots begin with what others have committed."""
+CRAMPED: tuple[Callable[[], Runner], ...] = (cramped_target,)
+"""Those that share and have 8 pages of 16 tokens."""
+
+
+def emptied(runner: Runner) -> Runner:
+    """Close what an earlier test has left open; what it has committed stays."""
+    for slot in range(8):
+        try:
+            runner.close(slot)
+        except InvalidField:
+            continue
+    return runner
+
+
+def salts() -> Iterator[bytes]:
+    """Yield salts that no test has used, so that none finds what another has committed."""
+    number = 0
+    while True:
+        number += 1
+        yield number.to_bytes(4, "big")
+
+
+SALTS = salts()
+
+
+def at_once(runner: Runner, tokens: tuple[int, ...]) -> Logits:
+    """Return the logits of a text in a slot of its own, in one call."""
+    runner.open(7, salt=next(SALTS))
+    (logits,) = runner.forward([Rows(7, tokens, len(tokens))])
+    runner.close(7)
+    return logits
+
+
+def assert_close(got: Logits, wanted: Logits) -> None:
+    assert got.shape == wanted.shape
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, wanted, atol=1e-4, rtol=0)
