@@ -180,8 +180,14 @@ class Peer(Generic[Command, Event]):
             info=self.info,
             round_trip_us=self.round_trip_us,
             trusted=trusted,
-            last_error=fault or ("shutting down" if self.draining else self.last_error),
+            last_error=fault or self._remark(),
         )
+
+    def _remark(self) -> str:
+        """Return why it will not be used for long, or why it cannot be used now."""
+        if self.draining:
+            return "shutting down"
+        return "its name no longer resolves to it" if self.up and not self.listed else self.last_error
 
 
 def preference(peer: Peer[Any, Any]) -> tuple[bool, int, int]:

@@ -133,6 +133,34 @@ async def test_a_name_that_resolves_later_and_then_fails_costs_nothing_but_time(
         assert (peer.address, peer.up) == (target.address, True)
 
 
+async def test_an_instance_that_never_answers_is_dropped_in_the_middle_of_an_attempt(tmp_path: Path) -> None:
+    dns, begun, ended = Dns(), asyncio.Event(), asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        begun.set()
+        while await reader.read(1 << 16):
+            continue
+        ended.set()
+        writer.close()
+
+    async with AsyncExitStack() as stack:
+        target = await start_target(tmp_path).ready()
+        stack.push_async_callback(target.stop)
+        server = await stack.enter_async_context(await asyncio.start_server(silent, "127.0.0.1", 0))
+        host, port = server.sockets[0].getsockname()
+        dns.answers["localhost"] = frozenset({target.address, f"{host}:{port}"})
+        client = await stack.enter_async_context(
+            AsyncClient((await stack.enter_async_context(front(tmp_path, dns))).address)
+        )
+        await targets_become(client, lambda peers: sorted(peer.up for peer in peers) == [False, True])
+        async with asyncio.timeout(5):
+            await begun.wait()
+            dns.set("localhost", target)
+            await ended.wait()
+        (peer,) = await targets_become(client, up(1))
+        assert peer.address == target.address
+
+
 def certificate(folder: Path, authority: trustme.CA, role: Role, *names: str) -> TlsSettings:
     stem = folder / f"{role.value}-{len(names)}"
     issued = authority.issue_cert(f"{role.value}.example", *names)

@@ -96,7 +96,8 @@ def peers_exist(objects: list[Manifest]) -> Iterator[str]:
     for workload in workloads(objects):
         if workload.service == "orchestrator":
             values = workload.config_values()
-            dialled = {(kind, a) for kind in ("target", "draft") for a in values.get(f"{kind}s", ())}
+            kinds = ("target", "draft")
+            dialled = {(kind, a.removeprefix("dns:///")) for kind in kinds for a in values.get(f"{kind}s", ())}
             yield from (f"{workload.name}: no {kind} at {address}" for kind, address in sorted(dialled - there))
 
 

@@ -141,6 +141,7 @@ def test_new_sessions_keep_away_from_one_that_the_name_has_lost() -> None:
     chosen = site.pool.choose(NOBODY)
     assert chosen is not None
     assert chosen.address == B
+    assert [told.last_error for told in site.pool.describe()] == ["its name no longer resolves to it", ""]
     site.resolves_to(A, B)
     site.look_again()
     assert site.pool.choose(NOBODY) is site.peer(A)

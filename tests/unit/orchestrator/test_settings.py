@@ -12,6 +12,10 @@ REFUSED = [
     ({}, "targets"),
     ({"targets": ("here",)}, "targets"),
     ({"targets": ("10.0.0.1:5",)}, "targets"),
+    ({"targets": ("dns:///targets:5",)}, "targets"),
+    ({"targets": ("dns:///localhost",)}, "targets"),
+    ({"targets": ("dns:///:5",)}, "targets"),
+    ({"targets": ("dns://localhost/localhost:5",)}, "targets"),
     ({"targets": ("localhost:1", "localhost:1")}, "targets"),
     ({"targets": ("localhost:1",), "drafts": ("b",)}, "drafts"),
     ({"targets": ("localhost:1",), "gamma": 17}, "gamma"),
@@ -35,6 +39,13 @@ def test_refusals_name_the_field(values: dict[str, object], field: str) -> None:
 def test_trust_is_by_the_address_that_is_dialled(trust: tuple[str, ...], trusted: bool) -> None:
     settings = OrchestratorSettings(targets=("localhost:1",), drafts=("localhost:2", "localhost:3"), trust=trust)
     assert settings.trusted().of("localhost:2") is trusted
+
+
+def test_a_name_is_trusted_with_all_that_it_stands_for() -> None:
+    name = "dns:///localhost:2"
+    settings = OrchestratorSettings(targets=("dns:///localhost:1",), drafts=(name, "localhost:3"), trust=(name,))
+    assert settings.trusted().of(name)
+    assert not settings.trusted().of("localhost:3")
 
 
 def test_plaintext_off_this_machine_is_possible_when_it_is_asked_for() -> None:
