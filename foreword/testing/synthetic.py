@@ -43,8 +43,8 @@ class Pace:
 class SyntheticRunner(PooledSlots):
     """A `Runner` whose logits are functions of (model, context) and whose passes take the model's step time.
 
-    Its pages hold the digest of the text up to each token where those of real models hold keys and values, so that a
-    page in the wrong place gives wrong logits here too.
+    Its pages hold digests where those of real models hold keys and values, so that a page in the wrong place gives
+    wrong logits here too.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class SyntheticRunner(PooledSlots):
         self._side = side
         self._pace = pace or Pace()
         self._laws = SyntheticLaws(model)
-        self._cells = np.zeros((pages, page_size), dtype=np.uint64)
+        self._cells: dict[int, list[int]] = {}  # page → digest of the text up to each of its tokens
         self._overslept = 0.0
 
     @property
@@ -80,7 +80,7 @@ class SyntheticRunner(PooledSlots):
         check_batch(batch, self.length, vocabulary_size=self.vocabulary_size, longest_context=self.longest_context)
         with self._pool.reserve([(rows.slot, rows.tokens) for rows in batch]) as reserved:
             for source, copy in reserved.copies:
-                self._cells[copy] = self._cells[source]
+                self._cells[copy] = list(self._cells[source])
             wanted = [digest for rows in batch for digest in self._append(rows)]
             temperatures = [rows.temperature for rows in batch for _ in range(rows.need)]
             logits = self._logits(np.array(wanted, dtype=np.uint64), np.array(temperatures))
@@ -92,12 +92,16 @@ class SyntheticRunner(PooledSlots):
         """Write the digests of a slot's rows into its pages; return those of the last `need`."""
         table, size = self._pool.table(rows.slot), self._pool.page_size
         start = self._pool.length(rows.slot) - len(rows.tokens)
-        digest = int(self._cells[table[(start - 1) // size], (start - 1) % size]) if start else EMPTY
+        digest = self._cells[table[(start - 1) // size]][(start - 1) % size] if start else EMPTY
         digests = []
-        for position, token in enumerate(rows.tokens, start):
+        for token in rows.tokens:
             digest = extend(digest, (token,))
             digests.append(digest)
-            self._cells[table[position // size], position % size] = digest
+        written, offset = 0, start % size
+        for page in table[start // size :]:
+            end = written + size - offset
+            self._cells.setdefault(page, [])[offset:] = digests[written:end]
+            written, offset = end, 0
         return digests[len(digests) - rows.need :]
 
     def _logits(self, digests: np.ndarray, temperatures: np.ndarray) -> Logits:

@@ -275,13 +275,13 @@ class _ForgetsToCopy(SyntheticRunner):
     """Takes a new page for a shared one, and leaves in it what was there."""
 
     def forward(self, batch: Sequence[Rows]) -> list[Logits]:
-        shared = {page: self._cells[page].copy() for rows in batch for page in self._pool.table(rows.slot)[-1:]}
-        for page in shared:
-            self._cells[page] = 0
+        shared = {page: self._cells[page] for rows in batch for page in self._pool.table(rows.slot)[-1:]}
+        for page, cells in shared.items():
+            self._cells[page] = [0] * len(cells)
         logits = super().forward(batch)
-        for page in shared:
-            if all(page not in self._pool.table(rows.slot) for rows in batch):
-                self._cells[page] = shared[page]
+        self._cells.update(
+            {page: cells for page, cells in shared.items() if all(page not in self._pool.table(r.slot) for r in batch)}
+        )
         return logits
 
 

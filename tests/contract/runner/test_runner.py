@@ -169,13 +169,15 @@ class _KeepsWhatWasRolledBack(SyntheticRunner):
     """Its length is right and its context is not."""
 
     def truncate(self, slot: int, length: int) -> None:
-        last = self._cells[self._place(slot, self.length(slot) - 1)]
+        page, offset = self._end(slot, self.length(slot))
+        last = self._cells[page][offset]
         super().truncate(slot, length)
         if length:
-            self._cells[self._place(slot, length - 1)] = last
+            page, offset = self._end(slot, length)
+            self._cells[page][offset] = last
 
-    def _place(self, slot: int, position: int) -> tuple[int, int]:
-        page, offset = divmod(position, self.memory.page_size)
+    def _end(self, slot: int, length: int) -> tuple[int, int]:
+        page, offset = divmod(length - 1, self.memory.page_size)
         return self._pool.table(slot)[page], offset
 
 
