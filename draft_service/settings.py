@@ -16,6 +16,7 @@ from draft_service.engine.run import EngineConfig
 from foreword.laws.counts import MAX_BITS
 from foreword.models.dtype import Dtype
 from foreword.protocol.words import Drafter
+from foreword.runner.budget import CacheBudget
 from foreword.settings.base import ServerSettings, start_timeout
 from foreword.settings.environment import cache_folder
 from foreword.settings.fields import setting
@@ -97,6 +98,7 @@ class DraftSettings(ServerSettings):
             threads=self.threads,
             cache=cache_folder(self.cache),
             chunk=max(512, self.prefill_chunk),
+            budget=CacheBudget(self.max_tokens, self.memory_share, spare_pages=2 * self.max_sessions),
             style=Style(
                 match_draw=self.match_draw,
                 temperature_scale=self.temperature_scale,
@@ -111,7 +113,6 @@ class DraftSettings(ServerSettings):
         return EngineConfig(
             drafter,
             policy,
-            memory_share=self.memory_share,
             log_level=self.log.level,
             log_format=self.log.format,
         )

@@ -13,6 +13,7 @@ from foreword.errors import InvalidField
 from foreword.models.dtype import Dtype
 from foreword.models.source import parse_source
 from foreword.protocol.words import Drafter as Kind
+from foreword.runner.budget import CacheBudget
 from foreword.runner.build import build_runner
 from foreword.testing.synthetic import Side
 from foreword.values import replace
@@ -34,6 +35,7 @@ class DrafterConfig:
     """Threads of a forward pass; 0 leaves it to the libraries."""
     chunk: int = 512
     """Most rows of one forward pass of a real model."""
+    budget: CacheBudget = field(default_factory=CacheBudget)
     style: Style = field(default_factory=Style)
     lookup: LookupStyle = field(default_factory=LookupStyle)
 
@@ -54,7 +56,8 @@ def build_drafter(config: DrafterConfig) -> Drafter:
         dtype=config.dtype,
         threads=config.threads or None,
         chunk=config.chunk,
+        budget=config.budget,
     )
     info = replace(built.info, name=config.name) if config.name else built.info
-    abilities = Abilities(config.kind, built.runner.longest_context, info.vocabulary_size, info, built.token_bytes)
+    abilities = Abilities(config.kind, built.runner.longest_context, info.vocabulary_size, info, built.cache_tokens)
     return ModelDrafter(built.runner, abilities, config.style)

@@ -47,8 +47,8 @@ class Abilities:
     """Ids that it can read are below it; None for a drafter that takes any."""
     model: ModelInfo | None
     """None for a drafter without a model."""
-    token_bytes: int | None = None
-    """Bytes that a token takes in the cache; None where they are few."""
+    cache_tokens: int | None = None
+    """Most tokens of all sessions that the cache has room for; None where they take little."""
 
 
 class Drafter(Protocol):

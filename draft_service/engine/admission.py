@@ -8,7 +8,6 @@ from draft_service.drafters.port import Abilities
 from foreword.errors import InvalidField
 from foreword.protocol.messages import DraftOpen, Refused
 from foreword.protocol.words import RefusalCode
-from foreword.runner.memory import tokens_that_fit
 from foreword.values import replace
 
 RETRY_MS = 1000
@@ -26,13 +25,11 @@ class Room:
     """Most committed tokens of all sessions, and of their caches; None for no bound."""
 
 
-def room_in_memory(room: Room, abilities: Abilities, free_bytes: int, *, share: float) -> Room:
-    """Return the room with a bound on its tokens: the given one, else what fits into a share of the free memory."""
+def bounded_room(room: Room, abilities: Abilities) -> Room:
+    """Return the room with a bound on its tokens: the given one, else what the cache was made for."""
     if room.tokens is not None:
         return room
-    if abilities.token_bytes is None:
-        return replace(room, tokens=LIGHT_TOKENS)
-    return replace(room, tokens=tokens_that_fit(free_bytes, share, token_bytes=abilities.token_bytes))
+    return replace(room, tokens=LIGHT_TOKENS if abilities.cache_tokens is None else abilities.cache_tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from draft_service.drafters.build import DrafterConfig, build_drafter
-from draft_service.engine.admission import room_in_memory
+from draft_service.engine.admission import bounded_room
 from draft_service.engine.costs import measure_costs
 from draft_service.engine.encoding import encoded
 from draft_service.engine.engine import Engine, Policy
 from draft_service.engine_messages import Ready, ToEngine, ToService
-from foreword.runner.memory import available_bytes
 from foreword.telemetry.logs import LogFormat, LogLevel, configure_logs
 from foreword.values import replace
 
@@ -27,8 +26,6 @@ class EngineConfig:
     policy: Policy
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.JSON
-    memory_share: float = 0.2
-    """Of the memory that is free once the drafter is loaded, where the policy sets no number of tokens."""
 
 
 class Channel(Protocol):
@@ -49,7 +46,7 @@ def run(channel: Channel, config: EngineConfig) -> None:
     configure_logs(config.log_level, config.log_format)
     drafter = build_drafter(config.drafter)
     costs = measure_costs(drafter)
-    room = room_in_memory(config.policy.room, drafter.abilities, available_bytes(), share=config.memory_share)
+    room = bounded_room(config.policy.room, drafter.abilities)
     engine = Engine(drafter, replace(config.policy, room=room), time.monotonic_ns)
     gc.freeze()  # what loading left is never garbage; scanning it takes longer than a drafting step
     channel.ready(Ready(drafter.abilities, costs))

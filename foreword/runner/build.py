@@ -13,9 +13,9 @@ from foreword.models.synthetic import SyntheticModel
 from foreword.models.synthetic_tokenizer import SyntheticTokenizer
 from foreword.models.tokenizer import Tokenizer
 from foreword.protocol.info import ModelInfo
-from foreword.runner.memory import token_bytes
+from foreword.runner.budget import CacheBudget
 from foreword.runner.port import Runner
-from foreword.testing.synthetic import Side, SyntheticRunner
+from foreword.testing.synthetic import PAGES, Side, SyntheticRunner
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class BuiltRunner:
     runner: Runner
     info: ModelInfo
     tokenizer: Tokenizer
-    token_bytes: int | None = None
-    """Bytes of one token's keys and values; None where they take no memory to speak of."""
+    cache_tokens: int | None = None
+    """Tokens that its cache was made for; None where they take no memory to speak of."""
 
 
 def build_runner(
@@ -38,30 +38,35 @@ def build_runner(
     threads: int | None = None,
     device: str = "cpu",
     chunk: int = 512,
+    budget: CacheBudget | None = None,
     progress: Progress = silent,
 ) -> BuiltRunner:
     """Return a runner for what `source` names; torch is imported for real models only.
 
-    `side` chooses the law of a synthetic pair, `chunk` bounds the rows of one pass of a real model. Raises what loading
-    raises, and Mismatch for a model whose attention the runner does not compute.
+    `side` chooses the law of a synthetic pair, `chunk` bounds the rows of one pass of a real model, `budget`
+    its cache. Raises what loading raises, and Mismatch for a model whose attention the runner does not compute.
     """
+    budget = budget or CacheBudget()
     model = source.synthetic
     if model is not None:
-        return _synthetic(source, model, side)
+        return _synthetic(source, model, side, budget)
     from foreword.models.load import load_model
-    from foreword.runner.ragged import RaggedRunner
+    from foreword.runner.real import real_runner
 
     loaded = load_model(source, dtype=dtype, cache=cache, threads=threads, device=device, progress=progress)
-    runner = RaggedRunner(
+    runner = real_runner(
         loaded.module,
         vocabulary_size=loaded.info.vocabulary_size,
         longest_context=loaded.info.longest_context,
+        budget=budget,
         chunk=chunk,
     )
-    size = token_bytes(loaded.module.config.get_text_config(), loaded.module.dtype.itemsize)
-    return BuiltRunner(runner, loaded.info, loaded.tokenizer, size)
+    memory = runner.memory
+    return BuiltRunner(runner, loaded.info, loaded.tokenizer, (memory.pages - budget.spare_pages) * memory.page_size)
 
 
-def _synthetic(source: ModelSource, model: SyntheticModel, side: Side) -> BuiltRunner:
+def _synthetic(source: ModelSource, model: SyntheticModel, side: Side, budget: CacheBudget) -> BuiltRunner:
     tokenizer = SyntheticTokenizer(model)
-    return BuiltRunner(SyntheticRunner(model, side=side), synthetic_model_info(source, model, tokenizer), tokenizer)
+    pages = PAGES if budget.tokens is None else -(-budget.tokens // budget.page_size) + budget.spare_pages
+    runner = SyntheticRunner(model, side=side, pages=pages, page_size=budget.page_size)
+    return BuiltRunner(runner, synthetic_model_info(source, model, tokenizer), tokenizer)

@@ -43,7 +43,8 @@ def synthetic() -> Drafter:
 def tiny_llama() -> Drafter:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    from foreword.runner.ragged import RaggedRunner
+    from foreword.runner.budget import CacheBudget
+    from foreword.runner.real import real_runner
 
     torch.manual_seed(1)
     config = transformers.LlamaConfig(
@@ -56,7 +57,7 @@ def tiny_llama() -> Drafter:
         max_position_embeddings=200,
     )
     module = transformers.LlamaForCausalLM(config).eval()
-    runner = RaggedRunner(module, vocabulary_size=VOCABULARY, longest_context=200)
+    runner = real_runner(module, vocabulary_size=VOCABULARY, longest_context=200, budget=CacheBudget(4000))
     return ModelDrafter(runner, Abilities(Kind.MODEL, 200, VOCABULARY, None), Style())
 
 

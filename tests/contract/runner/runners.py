@@ -30,10 +30,11 @@ def cramped_target() -> Runner:
     return SyntheticRunner(MODEL, side=Side.TARGET, pages=8)
 
 
-def ragged(*, chunk: int = 512) -> Runner:
+def paged(*, chunk: int = 512, pages: int = 200, fused: bool = True) -> Runner:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    from foreword.runner.ragged import RaggedRunner
+    from foreword.runner.budget import CacheBudget
+    from foreword.runner.real import real_runner
 
     torch.manual_seed(1)
     config = transformers.LlamaConfig(
@@ -45,18 +46,37 @@ def ragged(*, chunk: int = 512) -> Runner:
         num_key_value_heads=2,
         max_position_embeddings=LONGEST,
     )
-    module = transformers.LlamaForCausalLM(config).eval()
-    return RaggedRunner(module, vocabulary_size=V, longest_context=LONGEST, chunk=chunk)
+    kind = transformers.LlamaForCausalLM if fused else _OwnLlama(transformers)
+    return real_runner(
+        kind(config).eval(),
+        vocabulary_size=V,
+        longest_context=LONGEST,
+        budget=CacheBudget(16 * pages),
+        chunk=chunk,
+    )
 
 
-def ragged_in_pieces() -> Runner:
-    return ragged(chunk=7)
+def _OwnLlama(transformers):
+    """Return a subclass, whose layers nobody may fuse."""
+    return type("OwnLlama", (transformers.LlamaForCausalLM,), {})
 
 
-RUNNERS: tuple[Callable[[], Runner], ...] = (target, draft, ragged, ragged_in_pieces)
-SHARING: tuple[Callable[[], Runner], ...] = (target, draft)
+def paged_in_pieces() -> Runner:
+    return paged(chunk=7)
+
+
+def paged_module() -> Runner:
+    return paged(fused=False)
+
+
+def cramped_paged() -> Runner:
+    return paged(pages=8)
+
+
+RUNNERS: tuple[Callable[[], Runner], ...] = (target, draft, paged, paged_in_pieces, paged_module)
+SHARING: tuple[Callable[[], Runner], ...] = RUNNERS
 """Those that let slots begin with what others have committed."""
-CRAMPED: tuple[Callable[[], Runner], ...] = (cramped_target,)
+CRAMPED: tuple[Callable[[], Runner], ...] = (cramped_target, cramped_paged)
 """Those that share and have 8 pages of 16 tokens."""
 
 

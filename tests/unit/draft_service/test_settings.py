@@ -9,7 +9,7 @@ import pytest
 from draft_service.drafters.build import build_drafter
 from draft_service.drafters.choosing import MatchDraw
 from draft_service.drafters.port import Abilities
-from draft_service.engine.admission import LIGHT_TOKENS, Room, room_in_memory
+from draft_service.engine.admission import LIGHT_TOKENS, Room, bounded_room
 from draft_service.settings import DrafterChoice, DraftSettings
 from foreword.errors import InvalidField, NotFound
 from foreword.models.dtype import Dtype
@@ -22,17 +22,15 @@ def test_defaults_need_no_model() -> None:
     assert config.drafter.kind is Drafter.LOOKUP
     abilities = build_drafter(config.drafter).abilities
     assert abilities.model is None
-    room = room_in_memory(config.policy.room, abilities, 1 << 30, share=config.memory_share)
+    room = bounded_room(config.policy.room, abilities)
     assert room == Room(256, LIGHT_TOKENS)
 
 
 def test_a_models_cache_takes_a_share_of_the_memory_unless_a_number_is_set() -> None:
     """Draft and target are budgeted alike, so that neither runs out of memory with many sessions."""
-    abilities = Abilities(Drafter.MODEL, 8192, 49152, None, token_bytes=46_080)
-    assert room_in_memory(Room(7), abilities, 10**9, share=0.25) == Room(7, 10**9 // 4 // (2 * 46_080))
-    assert room_in_memory(Room(7, 500), abilities, 10**9, share=0.25) == Room(7, 500)
-    with pytest.raises(InvalidField, match=r"memory_share: got 0\.25"):
-        room_in_memory(Room(7), abilities, 1000, share=0.25)
+    abilities = Abilities(Drafter.MODEL, 8192, 49152, None, cache_tokens=5_000)
+    assert bounded_room(Room(7), abilities) == Room(7, 5_000)
+    assert bounded_room(Room(7, 500), abilities) == Room(7, 500)
 
 
 def test_flags_reach_the_engine(tmp_path: Path) -> None:

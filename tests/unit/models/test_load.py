@@ -56,8 +56,8 @@ def test_a_built_runner_knows_no_padding(folder, tmp_path):
     built.runner.open(0)
     (logits,) = built.runner.forward([Rows(0, built.tokenizer.encode("the"), 1)])
     assert logits.shape == (1, 261)
-    assert built.token_bytes is not None
-    assert built.token_bytes > 0
+    assert built.cache_tokens is not None
+    assert built.cache_tokens > 0
 
 
 def test_the_first_layers_are_a_model(folder, tmp_path):

@@ -9,8 +9,9 @@ import torch
 from foreword.models.load import LoadedModel, load_model
 from foreword.models.source import parse_source
 from foreword.models.tokenizer import ChatMessage
+from foreword.runner.budget import CacheBudget
 from foreword.runner.port import Rows, Runner
-from foreword.runner.ragged import RaggedRunner
+from foreword.runner.real import real_runner
 from foreword.settings.environment import cache_folder
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
@@ -65,8 +66,11 @@ def greedy_by_verification(runner: Runner, prompts: list[tuple[int, ...]], hints
 def test_greedy_text_is_that_of_transformers(loaded):
     prompts = [loaded.tokenizer.chat([ChatMessage("user", question)]) for question in QUESTIONS]
     wanted = [greedy_by_transformers(loaded, prompt) for prompt in prompts]
-    runner = RaggedRunner(
-        loaded.module, vocabulary_size=loaded.info.vocabulary_size, longest_context=loaded.info.longest_context
+    runner = real_runner(
+        loaded.module,
+        vocabulary_size=loaded.info.vocabulary_size,
+        longest_context=loaded.info.longest_context,
+        budget=CacheBudget(4096),
     )
     assert greedy_by_verification(runner, prompts, wanted) == wanted
 

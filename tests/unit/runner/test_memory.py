@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from foreword.errors import InvalidField
-from foreword.runner.memory import available_bytes, token_bytes, tokens_that_fit
-
-
-def test_tokens_that_fit_leave_room_for_buffers_that_double() -> None:
-    assert tokens_that_fit(1_000_000, 0.5, token_bytes=100) == 2_500
-    with pytest.raises(InvalidField, match=r"memory_share: got 0\.1"):
-        tokens_that_fit(1_000, 0.1, token_bytes=100)
+from foreword.runner.budget import CacheBudget
+from foreword.runner.layers import CacheShape
+from foreword.runner.memory import available_bytes
 
 
 def test_memory_is_what_machine_and_control_group_leave(tmp_path: Path) -> None:
@@ -30,15 +25,11 @@ def test_memory_is_what_machine_and_control_group_leave(tmp_path: Path) -> None:
     assert available_bytes(meminfo, group) == 500_000
 
 
-@pytest.mark.parametrize(
-    ("fields", "wanted"),
-    [
-        ({"num_key_value_heads": 3}, 2 * 30 * 3 * 64 * 4),
-        ({}, 2 * 30 * 9 * 64 * 4),
-        ({"num_key_value_heads": 3, "head_dim": 32}, 2 * 30 * 3 * 32 * 4),
-        ({"num_key_value_heads": None, "head_dim": None}, 2 * 30 * 9 * 64 * 4),
-    ],
-)
-def test_a_token_takes_keys_and_values_of_all_layers(fields: dict[str, int | None], wanted: int) -> None:
-    config = SimpleNamespace(num_hidden_layers=30, num_attention_heads=9, hidden_size=576, **fields)
-    assert token_bytes(config, 4) == wanted
+def test_pages_are_what_fits_into_a_share_of_the_memory() -> None:
+    shape = CacheShape(layers=30, groups=3, size=64)
+    assert shape.token_bytes(4) == 2 * 30 * 3 * 64 * 4
+    budget = CacheBudget(memory_share=0.5)
+    assert budget.pages(shape, itemsize=4, free_bytes=1_000_000_000) == 500_000_000 // (16 * 46_080)
+    with pytest.raises(InvalidField, match=r"memory_share: got 0\.5, wanted a share of 1000 free bytes"):
+        budget.pages(shape, itemsize=4, free_bytes=1_000)
+    assert CacheBudget(100, spare_pages=3).pages(shape, itemsize=4, free_bytes=0) == 7 + 3
