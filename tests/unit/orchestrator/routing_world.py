@@ -1,8 +1,8 @@
 """Targets with caches of their own, and conversations that come to them, in virtual time: what routing is worth.
 
 A step takes 20 ms and 0.1 ms for each row; prompts are read 512 tokens a step. Four applications have a system prompt
-of 1,500 tokens each; a conversation has five turns of 100 to 300 tokens with answers of 100 to 400, and pauses of 4 s in
-the mean. A target's cache holds 128,000 tokens, the latest.
+of 1,500 tokens each; a conversation has five turns of 100 to 300 tokens with answers of 100 to 400, and pauses of 4 s
+in the mean. A target's cache holds 128,000 tokens, the latest.
 """
 
 from __future__ import annotations

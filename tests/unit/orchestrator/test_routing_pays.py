@@ -1,4 +1,4 @@
-"""Why load and beginnings are weighed as they are: where most requests share one system prompt, either alone is worse."""
+"""Load and beginnings together beat either alone, where most requests share one system prompt."""
 
 from __future__ import annotations
 
