@@ -37,7 +37,7 @@ from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
 from foreword.rpc.server import RpcServer, serve
 from foreword.rpc.tls import is_loopback, open_channel
 from foreword.rpc.transport import Dial, Transport, dial_on
-from foreword.settings.environment import engine_environment
+from foreword.settings.environment import cache_folder, engine_environment
 from foreword.settings.rpc import advertised, server_options, tls_files
 from foreword.telemetry.metrics import new_registry, serve_metrics
 from foreword.wire.limits import Limits
@@ -58,7 +58,7 @@ async def run(settings: DraftSettings, stop: asyncio.Event | None = None) -> Non
 
 def engine_options(settings: DraftSettings) -> EngineOptions:
     """Return how the engine process is started."""
-    environment = engine_environment(settings.threads)
+    environment = engine_environment(settings.threads, cache=cache_folder(settings.cache))
     return EngineOptions(environment, start_timeout_s=settings.start_timeout_s, name="draft engine")
 
 

@@ -16,6 +16,7 @@ from foreword.rpc.server import RpcServer, serve
 from foreword.settings.environment import cache_folder, engine_environment
 from foreword.settings.rpc import advertised, server_options
 from foreword.telemetry.metrics import MetricsServer, new_registry, serve_metrics
+from target_service.core.budget import Budget
 from target_service.engine.messages import GiveUp, StopOpening
 from target_service.engine.models import ModelSettings
 from target_service.engine.run import EngineSettings
@@ -119,7 +120,7 @@ class TargetProcess:
 
 def engine_options(settings: TargetSettings) -> EngineOptions:
     """Return how the engine process is started."""
-    environment = engine_environment(settings.threads)
+    environment = engine_environment(settings.threads, cache=cache_folder(settings.cache))
     return EngineOptions(environment, start_timeout_s=settings.start_timeout_s, name="target engine")
 
 
@@ -138,7 +139,12 @@ def engine_settings(settings: TargetSettings, instance: str) -> EngineSettings:
         instance=instance,
         model=model,
         max_sessions=settings.max_sessions,
-        prefill_chunk=settings.prefill_chunk,
+        max_waiting=settings.max_waiting,
+        budget=Budget(
+            settings.max_step_tokens,
+            settings.prefill_chunk,
+            None if settings.step_budget_ms is None else 1000 * settings.step_budget_ms,
+        ),
         step_policy=settings.step_policy,
         gamma_max=settings.gamma_max,
         log_level=settings.log.level,

@@ -12,14 +12,25 @@ from foreword.errors import InvalidField
 _DIRECT_POLLER = "-event_engine_client,-event_engine_listener"
 
 
-def engine_environment(threads: int = 0, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of an engine process: this one's, and what keeps its threads from spinning.
+_SPINS = "3000"
+"""How often a waiting thread looks before it sleeps: some 50 µs, which is what lies between two parallel loops."""
 
-    OpenMP's waiting threads spin by default, which is ruinous on shared cores (a 2-thread forward pass took 1,900 ms
-    instead of 54 ms beside another torch process). `threads` 0 leaves the number of threads alone.
+
+def engine_environment(
+    threads: int = 0, extra: Mapping[str, str] | None = None, *, cache: Path | None = None
+) -> dict[str, str]:
+    """Return the environment of an engine process: this one's, and what keeps its threads from spinning for long.
+
+    OpenMP's waiting threads spin without end by default, which is ruinous on shared cores (a 2-thread forward pass took
+    1,900 ms instead of 54 ms beside another torch process); not at all, and every parallel loop waits for a thread to
+    be woken (docs/decisions/0006). `threads` 0 leaves the number of threads alone. Compiled kernels are kept in the
+    folder `cache`.
     """
     environment = dict(os.environ)
     environment.setdefault("OMP_WAIT_POLICY", "passive")
+    environment.setdefault("GOMP_SPINCOUNT", _SPINS)
+    if cache is not None:
+        environment.setdefault("NUMBA_CACHE_DIR", str(cache / "kernels"))
     environment["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     if threads:
         environment["OMP_NUM_THREADS"] = str(threads)

@@ -1,6 +1,7 @@
 """Settings on the command line."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 import typer
@@ -138,7 +139,11 @@ def test_engines_inherit_the_environment_and_keep_threads_from_spinning(monkeypa
     assert environment["SOMETHING"] == "1"
     assert environment["EXTRA"] == "2"
     assert environment["OMP_WAIT_POLICY"] == "passive"
+    assert int(environment["GOMP_SPINCOUNT"]) > 0
     assert "OMP_NUM_THREADS" not in environment
     assert engine_environment(3)["OMP_NUM_THREADS"] == "3"
+    assert engine_environment(cache=Path("/c"))["NUMBA_CACHE_DIR"] == "/c/kernels"
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    assert engine_environment()["GOMP_SPINCOUNT"] == "7"
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     assert engine_environment()["OMP_WAIT_POLICY"] == "active"
