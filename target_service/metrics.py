@@ -37,14 +37,21 @@ class TargetMetrics:
             registry=registry,
         )
         self._prompt_rows = Counter(
-            "foreword_target_prompt_tokens", "Prompt tokens read into the cache.", registry=registry
+            "foreword_target_prompt_tokens", "Tokens of prompts read into the cache.", registry=registry
+        )
+        self._prefix = Counter(
+            "foreword_target_prefix_tokens",
+            "Tokens of sessions that began: all that were looked up, and those that were in the cache.",
+            ["kind"],
+            registry=registry,
         )
         self._sessions = Gauge("foreword_target_sessions", "Open sessions.", registry=registry)
         self._waiting = Gauge(
-            "foreword_target_sessions_waiting", "Sessions whose prompt is not read yet.", registry=registry
+            "foreword_target_sessions_waiting", "Sessions in line for room in the cache.", registry=registry
         )
-        self._resident = Gauge("foreword_target_resident_tokens", "Tokens in the cache.", registry=registry)
+        self._resident = Gauge("foreword_target_resident_tokens", "Tokens of sessions in the cache.", registry=registry)
         self._free = Gauge("foreword_target_free_tokens", "Tokens that still fit.", registry=registry)
+        self._pages = Gauge("foreword_target_pages", "Pages of the cache.", ["kind"], registry=registry)
 
     def count(self, event: str, times: int = 1) -> None:
         """Count an event of the gRPC process."""
@@ -65,5 +72,9 @@ class TargetMetrics:
         self._waiting.set(status.load.waiting)
         self._resident.set(status.resident_tokens)
         self._free.set(status.load.free_tokens or 0)
+        self._pages.labels("all").set(status.memory.pages)
+        self._pages.labels("free").set(status.memory.free)
+        self._prefix.labels("queried").inc(status.prefixes.queried)
+        self._prefix.labels("hit").inc(status.prefixes.hit)
         for name, times in status.counts.items():
             self.count(name, times)

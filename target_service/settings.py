@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic_settings import SettingsConfigDict
 
+from foreword.errors import InvalidField
 from foreword.models.dtype import Dtype
 from foreword.settings.base import ServerSettings, start_timeout
 from foreword.settings.fields import setting
@@ -24,18 +25,37 @@ class TargetSettings(ServerSettings):
     dtype: Dtype = setting(Dtype.FLOAT32, "Arithmetic of the forward pass.")
     cache: Path | None = setting(None, "Folder for fetched and converted models; none takes the user's cache folder.")
     start_timeout_s: float = start_timeout()
-    max_sessions: int = setting(256, "Most open sessions; more are refused for now.", unit="sessions", least=1)
+    max_sessions: int = setting(
+        256, "Most sessions with room in the cache; more wait in line.", unit="sessions", least=1
+    )
+    max_waiting: int = setting(
+        64,
+        "Most sessions that wait in line for room; more are refused, with a time to ask again.",
+        unit="sessions",
+        least=0,
+    )
     max_tokens: int | None = setting(
         None,
-        "Most tokens in the cache over all sessions; none takes what fits into memory_share.",
+        "Most tokens that the cache is made for; none takes what fits into memory_share.",
         unit="tokens",
         least=1,
     )
     memory_share: float = setting(
         0.4, "Share of the memory that is free at start which the cache may take.", over=0, most=0.95
     )
-    prefill_chunk: int = setting(
-        256, "Most prompt tokens read in one step, beside the sessions that decode.", unit="tokens", least=1
+    max_step_tokens: int = setting(
+        512,
+        "Most tokens of one step: sessions that decode go first, an eighth is kept for prompts while any wait.",
+        unit="tokens",
+        least=1,
+    )
+    prefill_chunk: int = setting(256, "Most prompt tokens read in one step.", unit="tokens", least=1)
+    step_budget_ms: float | None = setting(
+        200.0,
+        "Time that a step may take by reading prompts while sessions decode; none for as long as a chunk takes.",
+        unit="ms",
+        over=0,
+        most=60_000,
     )
     step_policy: StepPolicyName = setting(
         StepPolicyName.WORTHWHILE,
@@ -44,3 +64,8 @@ class TargetSettings(ServerSettings):
     gamma_max: int = setting(
         32, "Longest block that is verified; a longer one is refused.", unit="candidates", least=1, most=256
     )
+
+    def model_post_init(self, _: object) -> None:
+        if self.max_step_tokens <= self.gamma_max:
+            wanted = f"more than gamma_max, {self.gamma_max}"
+            raise InvalidField("max_step_tokens", self.max_step_tokens, wanted)

@@ -61,6 +61,27 @@ class Emitted:
         self.mean += self._weight * (tokens - self.mean)
 
 
+class Acceptance:
+    """Running estimate of the probability that a candidate is kept if all before it were.
+
+    What comes after the first refusal says nothing and is not counted.
+    """
+
+    def __init__(self, start: float = 0.7, *, weight: float = 4.0, keep: float = 0.98) -> None:
+        """Begin as after `weight` candidates of which `start` were kept; each verification fades the others."""
+        self._kept, self._tried, self._keep = start * weight, weight, keep
+
+    @property
+    def rate(self) -> float:
+        """The estimate."""
+        return self._kept / self._tried
+
+    def add(self, kept: int, offered: int) -> None:
+        """Add one verification."""
+        self._kept = self._keep * self._kept + kept
+        self._tried = self._keep * self._tried + kept + (kept < offered)
+
+
 class StepTimes:
     """Running medians of step times by number of rows; the cost curve of a target.
 

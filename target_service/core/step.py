@@ -34,13 +34,28 @@ class Work:
 
 
 def buildable(session: Session) -> bool:
-    """Whether the session can be part of a step that is built now."""
+    """Whether the session has something to do in a step; it has to wait with that while it is behind."""
     return session.phase in (Phase.READY, Phase.LEASE)
+
+
+def behind(session: Session) -> bool:
+    """Whether the cache lacks more of the context than its last token: that is read in pieces first."""
+    return session.length - session.cached > 1
+
+
+def unread(session: Session) -> int:
+    """Return how many tokens the cache lacks; the last one stays out, so that every step has a row."""
+    return session.length - session.cached - 1
+
+
+def needed_rows(session: Session) -> int:
+    """Return how many rows the session takes in a step that is built now."""
+    return session.length - session.cached + len(_candidates(session))
 
 
 def build(session: Session) -> tuple[Session, Work]:
     """Decide what the session does in the step that is being built, and mark it as running."""
-    candidates = session.block.ids[: _room(session)] if session.block else ()
+    candidates = _candidates(session)
     work = Work(
         sid=session.sid,
         cached=session.cached,
@@ -49,6 +64,10 @@ def build(session: Session) -> tuple[Session, Work]:
         candidates=candidates,
     )
     return replace(session, phase=Phase.RUN), work
+
+
+def _candidates(session: Session) -> Tokens:
+    return session.block.ids[: _room(session)] if session.block else ()
 
 
 def _uncached(session: Session) -> Tokens:

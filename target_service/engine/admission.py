@@ -1,4 +1,4 @@
-"""Whether a session can be opened; what an Open asks for is checked before anything is built on it."""
+"""Whether a session can ever be opened; what an Open asks for is checked before anything is built on it."""
 
 from __future__ import annotations
 
@@ -14,28 +14,18 @@ class Bars:
     """Bounds of what a target takes on."""
 
     max_sessions: int
+    """Most sessions that have room in the cache at the same time."""
+    max_waiting: int
+    """Most that stand in line for it."""
     longest_length: int
-    """Largest number of tokens of one session, prompt and output together."""
+    """Largest number of tokens of one session, prompt and output together; so many fit an empty cache."""
     vocabulary_size: int
     gamma_max: int
     most_logprobs: int = 128
-    retry_after_ms: int = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What is taken on already."""
-
-    sessions: int
-    free_tokens: int
-    """Tokens that fit beside all that is cached or promised to prompts that are being read."""
-    draining: bool
-
-
-def refusal(message: TargetOpen, load: Load, bars: Bars) -> Refused | None:
-    """Return why this session cannot be opened, or None."""
-    if load.draining:
-        return Refused(message.sid, RefusalCode.DRAINING, "the target is shutting down")
+def refusal(message: TargetOpen, bars: Bars) -> Refused | None:
+    """Return why this session can never be opened here, or None."""
     try:
         check(message, bars)
     except InvalidField as error:
@@ -44,13 +34,6 @@ def refusal(message: TargetOpen, load: Load, bars: Bars) -> Refused | None:
     if length >= bars.longest_length:
         text = f"tokens: got {length}, wanted under {bars.longest_length}, the longest sequence here"
         return Refused(message.sid, RefusalCode.TOO_LONG, text)
-    if load.sessions >= bars.max_sessions:
-        text = f"sessions: {load.sessions} are open, wanted under {bars.max_sessions}"
-        return Refused(message.sid, RefusalCode.FULL, text, retry_after_ms=bars.retry_after_ms)
-    room = min(length + bars.gamma_max + 1, bars.longest_length)  # blocks are cut to what is left of the context
-    if room > load.free_tokens:
-        text = f"tokens: {room} wanted, {load.free_tokens} fit beside the open sessions"
-        return Refused(message.sid, RefusalCode.FULL, text, retry_after_ms=bars.retry_after_ms)
     return None
 
 

@@ -17,7 +17,8 @@ from foreword.protocol.words import LossCode, ReceiptCode, RefusalCode
 from target_service.core.mailbox import received
 from target_service.core.session import assigned, closed, committed, lost, prefilled, recalled, stream_ended, waited
 from target_service.core.state import Bounds, Outcome, Phase
-from target_service.engine.admission import Bars, Load, refusal
+from target_service.engine.admission import Bars, refusal
+from target_service.engine.line import Line
 from target_service.engine.messages import (
     Blocks,
     Commands,
@@ -29,16 +30,16 @@ from target_service.engine.messages import (
     Unreadable,
 )
 from target_service.engine.outbox import Outbox
-from target_service.engine.room import Room
-from target_service.engine.sessions import Record, Sessions
+from target_service.engine.record import Place, Record
+from target_service.engine.sessions import Sessions
 
 
 class Intake:
     """Applies messages to sessions; never raises for what a peer sent."""
 
-    def __init__(self, sessions: Sessions, room: Room, outbox: Outbox, *, bars: Bars) -> None:
+    def __init__(self, sessions: Sessions, line: Line, outbox: Outbox, *, bars: Bars) -> None:
         self._sessions = sessions
-        self._room = room
+        self._line = line
         self._outbox = outbox
         self._bars = bars
         self._draining = False
@@ -107,7 +108,8 @@ class Intake:
     def prefill_done(self, record: Record, *, now_us: int) -> None:
         """The prompt is in the cache but for its last token, which is the first row of the first step."""
         record.commit_us = now_us
-        outcome = prefilled(record.session, prefill_us=now_us - record.opened_us)
+        cached = record.hit_tokens or 0
+        outcome = prefilled(record.session, cached, prefill_us=now_us - record.opened_us)
         self._sessions.apply(record, outcome, at_us=now_us)
 
     def _assign(self, record: Record, ticket: bytes) -> Outcome:
@@ -122,12 +124,9 @@ class Intake:
             outcome = lost(record.session, LossCode.PROTOCOL, f"sid: got {message.sid} again, wanted each once")
             self._sessions.apply(record, outcome, at_us=now_us)
             return
-        refused = refusal(message, self._load(), self._bars)
-        if refused is None and message.ticket is not None and self._sessions.holder(message.ticket) is not None:
-            refused = Refused(message.sid, RefusalCode.BAD, "ticket: got one of another session, wanted a new one")
+        refused = self._never(message)
         if refused is not None:
-            self._outbox.tell(stream, refused)
-            self._outbox.count(f"refused_{refused.code.name.lower()}")
+            self._refuse(stream, refused)
             return
         bounds = Bounds(
             vocabulary_size=self._bars.vocabulary_size,
@@ -136,16 +135,23 @@ class Intake:
             gamma_max=self._bars.gamma_max,
         )
         record = self._sessions.open(stream, message, bounds, now_us=at_us)
-        if len(message.tokens) == 1:
-            self.prefill_done(record, now_us=now_us)
+        self._line.admit()
+        if record.place is Place.QUEUED and self._line.queued > self._bars.max_waiting:
+            self._sessions.apply(record, stream_ended(record.session), at_us=now_us)
+            text = f"waiting: {self._bars.max_waiting} sessions stand in line for room, wanted fewer"
+            again_ms = self._line.retry_after_ms(now_us)
+            self._refuse(stream, Refused(message.sid, RefusalCode.FULL, text, retry_after_ms=again_ms))
 
-    def _load(self) -> Load:
-        promised = sum(
-            len(r.session.sequence.tokens) - self._room.held(r.slot)
-            for r in self._sessions
-            if r.session.phase is Phase.PREFILL
-        )
-        return Load(len(self._sessions), self._room.free - promised, draining=self._draining)
+    def _never(self, message: TargetOpen) -> Refused | None:
+        if self._draining:
+            return Refused(message.sid, RefusalCode.DRAINING, "the target is shutting down")
+        if message.ticket is not None and self._sessions.holder(message.ticket) is not None:
+            return Refused(message.sid, RefusalCode.BAD, "ticket: got one of another session, wanted a new one")
+        return refusal(message, self._bars)
+
+    def _refuse(self, stream: int, refused: Refused) -> None:
+        self._outbox.tell(stream, refused)
+        self._outbox.count(f"refused_{refused.code.name.lower()}")
 
     def _block(self, link: int, block: Block, *, at_us: int) -> None:
         record = self._sessions.holder(block.ticket)

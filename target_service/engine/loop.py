@@ -9,11 +9,15 @@ from statistics import median_low
 
 from foreword.protocol.messages import LoadReport, Recall, TargetClose
 from foreword.runner.port import Runner
+from target_service.core.budget import Budget
 from target_service.core.estimates import StepTimes
-from target_service.core.policy import StartNow, StepPolicy
+from target_service.core.policy import Decision, Part, StartNow, StepPolicy
 from target_service.core.state import Phase
 from target_service.engine.admission import Bars
+from target_service.engine.allotment import Allotment
+from target_service.engine.beginnings import Beginnings
 from target_service.engine.intake import Intake
+from target_service.engine.line import Line
 from target_service.engine.messages import Commands, FromEngine, Status, StepReport, ToEngine
 from target_service.engine.outbox import Outbox
 from target_service.engine.outlook import Outlook
@@ -31,8 +35,7 @@ class EngineOptions:
     """What an engine is told by its settings."""
 
     instance: str
-    max_tokens: int
-    prefill_chunk: int
+    budget: Budget
 
 
 class Engine:
@@ -54,12 +57,17 @@ class Engine:
         self._policy = policy
         self._times = times or StepTimes()
         self._recent: deque[int] = deque(maxlen=33)
-        self._room = Room(options.max_tokens)
+        self._runner = runner
+        self._budget = options.budget
         self._outbox = Outbox()
-        self._sessions = Sessions(runner, self._room, self._outbox, instance=options.instance)
-        self._intake = Intake(self._sessions, self._room, self._outbox, bars=bars)
-        self._outlook = Outlook(self._sessions)
-        self._planner = Planner(runner, self._sessions, self._room, chunk=options.prefill_chunk)
+        room = Room(runner, block=bars.gamma_max, longest_length=bars.longest_length)
+        self._line = Line(runner, room, max_sessions=bars.max_sessions)
+        self._sessions = Sessions(runner, self._line, self._outbox, instance=options.instance)
+        self._intake = Intake(self._sessions, self._line, self._outbox, bars=bars)
+        self._beginnings = Beginnings(runner, self._line, self._intake, self._outbox)
+        self._outlook = Outlook(self._sessions, options.budget)
+        allotment = Allotment(runner, self._line, self._outbox)
+        self._planner = Planner(runner, self._sessions, allotment, budget=options.budget, step_us=self._times.step_us)
         self._stepper = Stepper(runner, self._sessions, self._intake)
         self._postponed: list[ToEngine] = []
         self._status_us = now()
@@ -90,16 +98,23 @@ class Engine:
         if now_us >= self._status_us:
             self._report(now_us)
         until_us = self._status_us if wait_us is None else min(wait_us, self._status_us)
-        ready = self._outlook.ready(self._planner.prompts_wait())
+        self._line.admit()
+        self._beginnings.begin(now_us)
+        ready = self._outlook.ready()
         if not ready.rows:
             self._flush()
             return until_us
-        decision = self._policy.decide(now_us, ready, self._outlook.arrivals(now_us), step_us=self._times.step_us)
+        decision = self._decide(now_us, ready)
         if not isinstance(decision, StartNow):
             self._flush_urgent()
             return min(until_us, decision.at_us)
         self._step()
         return None
+
+    def _decide(self, now_us: int, ready: Part) -> Decision:
+        if ready.rows >= self._budget.step_rows:
+            return StartNow()  # nobody else would get in
+        return self._policy.decide(now_us, ready, self._outlook.arrivals(now_us), step_us=self._times.step_us)
 
     def _step(self) -> None:
         started_us = self._now()
@@ -145,14 +160,22 @@ class Engine:
 
     def _report(self, now_us: int) -> None:
         self._status_us = now_us + STATUS_EVERY_US
+        memory = self._runner.memory
         load = LoadReport(
             sessions=len(self._sessions),
-            waiting=sum(record.session.phase is Phase.PREFILL for record in self._sessions),
-            free_tokens=self._room.free,
+            waiting=self._line.waiting,
+            free_tokens=memory.free * memory.page_size,
             step_us=median_low(self._recent) if self._recent else 0,
         )
-        counts = self._outbox.take_counts()
-        self._send([Status(load, self._times.curve(), self._room.total, counts)])
+        status = Status(
+            load,
+            self._times.curve(),
+            resident_tokens=self._runner.resident_tokens,
+            memory=memory,
+            prefixes=self._outbox.take_prefixes(),
+            counts=self._outbox.take_counts(),
+        )
+        self._send([status])
 
     def _flush(self) -> None:
         self._send([*self._outbox.take_answers(), *self._outbox.take_rest()])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from foreword.protocol.info import CostPoint, ModelInfo
 from foreword.protocol.messages import Block, LoadReport, Receipt, TargetCommand, TargetEvent, VerdictNotice
+from foreword.runner.port import Memory
 from foreword.wire.frames import Encoded
 
 
@@ -74,7 +75,7 @@ class Described:
 
     model: ModelInfo
     longest_length: int
-    max_tokens: int
+    memory: Memory
     cost_curve: tuple[CostPoint, ...]
 
 
@@ -117,12 +118,22 @@ class StepReport:
 
 
 @dataclass(frozen=True, slots=True)
+class PrefixHits:
+    """Tokens of sessions that began, and how many of them they found in the cache."""
+
+    queried: int = 0
+    hit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """What the engine is like now, each second; `counts` are events since the last one."""
 
     load: LoadReport
     cost_curve: tuple[CostPoint, ...]
     resident_tokens: int
+    memory: Memory
+    prefixes: PrefixHits = PrefixHits()
     counts: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 from foreword.protocol.messages import Receipt, TargetEvent, VerdictNotice
 from foreword.protocol.words import ReceiptCode
-from target_service.engine.messages import Answers, Consumed, Events, FromEngine
+from target_service.engine.messages import Answers, Consumed, Events, FromEngine, PrefixHits
 
 MOST_CONSUMED = 256
 """Messages taken from peers before that alone is worth a message to the gRPC process."""
@@ -25,6 +25,7 @@ class Outbox:
         self._taken: defaultdict[int, list[Receipt | VerdictNotice]] = defaultdict(list)
         self._counts: Counter[str] = Counter()
         self._consumed: Counter[int] = Counter()
+        self._prefixes = PrefixHits()
 
     def tell(self, stream: int, event: TargetEvent) -> None:
         """Queue an event for an orchestrator."""
@@ -38,6 +39,10 @@ class Outbox:
     def count(self, name: str, times: int = 1) -> None:
         """Count something."""
         self._counts[name] += times
+
+    def looked_up(self, tokens: int, *, hit: int) -> None:
+        """Note that a text of so many tokens was looked up, and how many of them were cached."""
+        self._prefixes = PrefixHits(self._prefixes.queried + tokens, self._prefixes.hit + hit)
 
     def consumed(self, number: int, messages: int) -> None:
         """Note that messages of a stream or link were consumed."""
@@ -61,6 +66,11 @@ class Outbox:
             rest.append(Consumed(tuple(self._consumed.items())))
             self._consumed.clear()
         return rest
+
+    def take_prefixes(self) -> PrefixHits:
+        """Return and forget what was looked up."""
+        prefixes, self._prefixes = self._prefixes, PrefixHits()
+        return prefixes
 
     def take_counts(self) -> dict[str, int]:
         """Return and forget the counts."""

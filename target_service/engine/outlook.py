@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 from foreword.protocol.messages import BlockOrder
+from target_service.core.budget import Budget
 from target_service.core.policy import Arrival, Part
 from target_service.core.state import Phase
-from target_service.core.step import buildable
-from target_service.engine.sessions import Record, Sessions
+from target_service.core.step import behind, buildable, unread
+from target_service.engine.record import Place, Record
+from target_service.engine.sessions import Sessions
 
 
 class Outlook:
     """Looks at sessions; changes nothing."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, budget: Budget) -> None:
         self._sessions = sessions
+        self._budget = budget
 
-    def ready(self, prompt_rows: int) -> Part:
-        """Return what is ready; a piece of a prompt counts as one token, however long it is."""
-        rows, tokens = prompt_rows, 1.0 if prompt_rows else 0.0
+    def ready(self) -> Part:
+        """Return what is ready, as far as a step goes; what is read counts as one token, however much it is."""
+        rows, tokens, unread_rows = 0, 0.0, 0
         for record in self._sessions:
             session = record.session
-            if buildable(session):
+            if record.place is not Place.CACHED:
+                continue
+            if behind(session):
+                unread_rows += unread(session)
+            elif buildable(session):
                 rows += 1 + (len(session.block.ids) if session.block else 0)
                 tokens += record.emitted.mean if session.block else 1.0
-        return Part(rows, tokens)
+        if unread_rows:
+            rows, tokens = rows + min(unread_rows, self._budget.prompt_rows), tokens + 1.0
+        return Part(min(rows, self._budget.step_rows), tokens)
 
     def arrivals(self, now_us: int) -> list[Arrival]:
         """Return the sessions whose block is expected: by the end of their wait, or as soon as they usually reply.
@@ -34,6 +43,8 @@ class Outlook:
         arrivals = []
         for record in self._sessions:
             session = record.session
+            if record.place is not Place.CACHED or behind(session):
+                continue
             if session.phase is Phase.WAIT and session.commit is not None:
                 due_us = self._due(record, now_us)
                 due_us = record.hold_us if due_us is None else min(due_us, record.hold_us)

@@ -1,7 +1,8 @@
-"""What the next step does: the parts of all sessions that are ready, and a piece of the prompts that wait."""
+"""What the next step does: the parts of sessions that are ready, and pieces of texts that the cache lacks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from foreword.errors import InvalidField
@@ -9,16 +10,18 @@ from foreword.protocol.messages import Tokens
 from foreword.protocol.words import LossCode
 from foreword.runner.checks import check_rows
 from foreword.runner.port import Rows, Runner
+from target_service.core import budget as sharing
+from target_service.core.budget import Budget
 from target_service.core.session import lost
-from target_service.core.state import Phase
-from target_service.core.step import Work, build, buildable, failed
-from target_service.engine.room import Room
-from target_service.engine.sessions import Record, Sessions
+from target_service.core.step import Work, behind, build, buildable, failed, needed_rows, unread
+from target_service.engine.allotment import Allotment, Ask
+from target_service.engine.record import Place, Record
+from target_service.engine.sessions import Sessions
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Prompt tokens of a session that enter the cache in this step."""
+    """Tokens of a session's text that enter the cache in this step."""
 
     record: Record
     tokens: Tokens
@@ -35,12 +38,12 @@ class Plan:
 
     @property
     def work_rows(self) -> int:
-        """Rows that end in logits, and tokens before them that the cache lacks."""
+        """Rows that end in logits."""
         return sum(len(work.rows) for _, work in self.works)
 
     @property
     def prompt_rows(self) -> int:
-        """Rows of prompts."""
+        """Rows of texts that are read."""
         return sum(len(piece.tokens) for piece in self.pieces)
 
     @property
@@ -55,35 +58,78 @@ class Plan:
 
 
 class Planner:
-    """Builds steps, oldest sessions first; `chunk` bounds the prompt tokens of one step."""
+    """Builds steps within a budget of rows, and within the pages that there are."""
 
-    def __init__(self, runner: Runner, sessions: Sessions, room: Room, *, chunk: int) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        sessions: Sessions,
+        allotment: Allotment,
+        *,
+        budget: Budget,
+        step_us: Callable[[int], float],
+    ) -> None:
         self._runner = runner
         self._sessions = sessions
-        self._room = room
-        self._chunk = chunk
+        self._allotment = allotment
+        self._budget = budget
+        self._step_us = step_us
+        self._steps = 0
 
     def plan(self, now_us: int) -> Plan | None:
         """Build the step from what is ready now; None if there is nothing to do. Slots are cut to what is usable."""
+        asks = self._asks()
+        granted, lacking = self._allotment.allot(asks)
+        for record in lacking:
+            text = f"pages: this session's {record.session.length + 1} tokens do not fit the cache"
+            self._sessions.apply(record, lost(record.session, LossCode.EVICTED, text), at_us=now_us)
+        self._steps += 1
         works: list[tuple[Record, Work]] = []
         rows: list[Rows] = []
-        for record in self._sessions:
-            if buildable(record.session) and (part := self._part(record, now_us)) is not None:
+        for record in (ask.record for ask in granted if not ask.reads):
+            part = self._part(record, now_us)
+            if part is not None:
                 works.append((record, part[0]))
                 rows.append(part[1])
-        pieces = self._pieces()
-        return Plan(tuple(works), tuple(rows), tuple(pieces)) if works or pieces else None
+        pieces = tuple(_piece(ask) for ask in granted if ask.reads)
+        return Plan(tuple(works), tuple(rows), pieces) if works or pieces else None
 
-    def prompts_wait(self) -> int:
-        """Return how many prompt tokens the next step would read."""
-        waiting = (_unread(r) for r in self._sessions if r.session.phase is Phase.PREFILL)
-        return min(self._chunk, sum(waiting), max(0, self._room.free))
+    def _asks(self) -> list[Ask]:
+        """Return who takes part and with how many rows, as far as the budget goes, oldest first."""
+        ready: list[Record] = []
+        readers: list[Record] = []
+        decoding = False
+        for record in self._sessions:
+            if record.place is not Place.CACHED:
+                continue
+            if behind(record.session):
+                readers.append(record)
+                continue
+            decoding = True
+            if buildable(record.session):
+                ready.append(record)
+        asks = self._decoders(ready, beside_prompts=bool(readers))
+        if readers:
+            asks += self._readers(readers, sum(ask.rows for ask in asks), decoding=decoding)
+            asks.sort(key=lambda ask: ask.record.slot)
+        return asks
+
+    def _decoders(self, ready: Sequence[Record], *, beside_prompts: bool) -> list[Ask]:
+        rows = [needed_rows(record.session) for record in ready]
+        most = sharing.decode_rows(self._budget, beside_prompts=beside_prompts)
+        chosen = sharing.decoders(rows, [record.served for record in ready], most=most)
+        return [Ask(ready[index], rows[index]) for index in chosen]
+
+    def _readers(self, readers: Sequence[Record], decode_rows: int, *, decoding: bool) -> list[Ask]:
+        most = sharing.prompt_rows(self._budget, decode_rows, decoding=decoding, step_us=self._step_us)
+        given = sharing.pieces([unread(record.session) for record in readers], most=most)
+        return [Ask(record, rows, reads=True) for record, rows in zip(readers, given, strict=True) if rows]
 
     def _part(self, record: Record, now_us: int) -> tuple[Work, Rows] | None:
-        """Decide the session's part and make room for it; None if it was lost instead."""
+        """Decide what the session does; None if it was lost instead."""
         session, work = build(record.session)
+        rows = Rows(record.slot, work.rows, work.need, temperature=session.law.temperature)
         try:
-            rows = Rows(record.slot, work.rows, work.need, temperature=session.law.temperature)
             check_rows(
                 rows,
                 length=work.cached,
@@ -93,38 +139,12 @@ class Planner:
         except InvalidField as error:
             self._sessions.apply(record, failed(session, LossCode.RUNNER, error.message), at_us=now_us)
             return None
-        length = work.cached + len(work.rows)
-        while not self._room.fits(record.slot, length):
-            youngest = self._sessions.youngest()
-            outcome = lost(
-                youngest.session, LossCode.EVICTED, "tokens: the cache is full and this session is the youngest"
-            )
-            self._sessions.apply(youngest, outcome, at_us=now_us)
-            if youngest is record:
-                return None
-        if self._room.held(record.slot) > work.cached:
-            self._runner.truncate(record.slot, work.cached)
-        self._room.set(record.slot, length)
         record.session = session
         record.rows = len(work.rows)
+        record.served = self._steps
         return work, rows
 
-    def _pieces(self) -> list[Piece]:
-        """Take prompts in the order of opening, as far as the chunk and the room go; nobody is evicted for a prompt."""
-        pieces = []
-        left = min(self._chunk, self._room.free)
-        for record in self._sessions:
-            if left <= 0:
-                break
-            if record.session.phase is Phase.PREFILL:
-                cached = record.session.cached
-                tokens = record.session.sequence.tokens[cached : cached + min(left, _unread(record))]
-                self._room.set(record.slot, cached + len(tokens))
-                left -= len(tokens)
-                pieces.append(Piece(record, tokens))
-        return pieces
 
-
-def _unread(record: Record) -> int:
-    """Return how many prompt tokens the cache lacks; the last one stays out, so that every step has a row."""
-    return len(record.session.sequence.tokens) - 1 - record.session.cached
+def _piece(ask: Ask) -> Piece:
+    session = ask.record.session
+    return Piece(ask.record, session.context[session.cached : session.cached + ask.rows])

@@ -1,39 +1,30 @@
-"""How many tokens the cache holds, and whether more fit."""
+"""The runner's pages, as the engine counts on them."""
 
 from __future__ import annotations
 
+from foreword.runner.port import Runner
+from target_service.core.state import Session
+from target_service.engine.record import Record
+
 
 class Room:
-    """Tokens held by each slot, bounded in all."""
+    """Says what sessions take; the runner's pool alone knows what is taken."""
 
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
-        self._held: dict[int, int] = {}
-        self._total = 0
-
-    @property
-    def total(self) -> int:
-        """Tokens held by all slots."""
-        return self._total
+    def __init__(self, runner: Runner, *, block: int, longest_length: int) -> None:
+        """Count on blocks of up to `block` candidates, in sequences of up to `longest_length` tokens."""
+        self._runner = runner
+        self._block = block
+        self._longest_length = longest_length
 
     @property
     def free(self) -> int:
-        """Tokens that still fit."""
-        return self.capacity - self._total
+        """Pages that sessions can be given."""
+        return self._runner.memory.free
 
-    def held(self, slot: int) -> int:
-        """Return how many tokens a slot holds."""
-        return self._held.get(slot, 0)
+    def goal(self, session: Session) -> int:
+        """Return the length at which the session has all its tokens and its next block in the cache."""
+        return min(session.length + self._block + 1, self._longest_length)
 
-    def fits(self, slot: int, length: int) -> bool:
-        """Return whether the slot may come to hold `length` tokens."""
-        return self._total - self.held(slot) + length <= self.capacity
-
-    def set(self, slot: int, length: int) -> None:
-        """Note that a slot holds `length` tokens."""
-        self._total += length - self.held(slot)
-        self._held[slot] = length
-
-    def release(self, slot: int) -> None:
-        """Note that a slot is freed."""
-        self._total -= self._held.pop(slot, 0)
+    def claim(self, record: Record) -> int:
+        """Return how many more pages the session needs to get there."""
+        return self._runner.pages_wanted(record.slot, self.goal(record.session))

@@ -6,9 +6,12 @@ import gc
 import time
 from dataclasses import dataclass
 
+import structlog
+
 from foreword.engine.channel import EngineChannel
 from foreword.telemetry.logs import LogFormat, LogLevel, configure_logs
 from foreword.wire.limits import Limits
+from target_service.core.budget import Budget
 from target_service.core.policy import StepPolicyName, step_policy
 from target_service.engine.admission import Bars
 from target_service.engine.encoding import EncodingChannel
@@ -16,6 +19,8 @@ from target_service.engine.loop import Engine, EngineOptions
 from target_service.engine.messages import Described
 from target_service.engine.models import ModelSettings, load
 from target_service.engine.warmup import warm_up
+
+_log = structlog.stdlib.get_logger(__name__)
 
 ENTRY = "target_service.engine.run:serve"
 
@@ -27,7 +32,8 @@ class EngineSettings:
     instance: str
     model: ModelSettings
     max_sessions: int
-    prefill_chunk: int
+    max_waiting: int
+    budget: Budget
     step_policy: StepPolicyName
     gamma_max: int
     log_level: LogLevel
@@ -40,15 +46,22 @@ def serve(channel: EngineChannel, settings: EngineSettings) -> None:
     loaded = load(settings.model)
     runner = loaded.runner
     times = warm_up(runner, now=monotonic_us)
-    longest_length = min(runner.longest_context, loaded.max_tokens)
+    memory = runner.memory
+    longest_length = min(runner.longest_context, memory.pages * memory.page_size)
+    _log.info(
+        "serving",
+        model=loaded.info.name,
+        pages=memory.pages,
+        page_size=memory.page_size,
+        tokens=memory.pages * memory.page_size,
+        longest_length=longest_length,
+    )
     bars = Bars(
         max_sessions=settings.max_sessions,
+        max_waiting=settings.max_waiting,
         longest_length=longest_length,
         vocabulary_size=runner.vocabulary_size,
         gamma_max=settings.gamma_max,
-    )
-    options = EngineOptions(
-        instance=settings.instance, max_tokens=loaded.max_tokens, prefill_chunk=settings.prefill_chunk
     )
     engine = Engine(
         runner,
@@ -56,7 +69,7 @@ def serve(channel: EngineChannel, settings: EngineSettings) -> None:
         now=monotonic_us,
         policy=step_policy(settings.step_policy),
         bars=bars,
-        options=options,
+        options=EngineOptions(instance=settings.instance, budget=settings.budget),
         times=times,
     )
     gc.freeze()  # weights and modules are here to stay: collections need not look at them
@@ -64,7 +77,7 @@ def serve(channel: EngineChannel, settings: EngineSettings) -> None:
         Described(
             model=loaded.info,
             longest_length=longest_length,
-            max_tokens=loaded.max_tokens,
+            memory=memory,
             cost_curve=times.curve(),
         )
     )

@@ -3,59 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from foreword.protocol.messages import Block, LinkState, Receipt, Result, TargetOpen, VerdictNotice
 from foreword.runner.port import Runner
-from target_service.core.estimates import Emitted, Replies
+from foreword.values import replace
+from target_service.core.estimates import Replies
 from target_service.core.session import opened
-from target_service.core.state import Answer, Bounds, Count, Free, HoldStep, Outcome, Phase, Session, Tell
+from target_service.core.state import Answer, Bounds, Count, Free, HoldStep, Outcome, Phase, Tell
+from target_service.engine.line import Line
 from target_service.engine.links import Links
 from target_service.engine.outbox import Outbox
-from target_service.engine.room import Room
-
-BlockName = tuple[bytes, int, int]
-"""Ticket, round and digest of a block."""
-
-
-@dataclass(slots=True)
-class Record:
-    """A session and what the engine knows of it beyond the protocol; times are microseconds."""
-
-    stream: int
-    slot: int
-    session: Session
-    opened_us: int
-    commit_us: int = 0
-    """When the Commit that is not answered arrived."""
-    hold_us: int = 0
-    """Until when the step may be held for its block; meaningful in WAIT."""
-    ready_us: int = 0
-    """When it became part of the next step."""
-    lag_us: int | None = None
-    """Block arrival minus Commit arrival of the block that is here."""
-    result_us: int | None = None
-    """When its last final Result was known; None before the first."""
-    rows: int = 1
-    """Rows of its last step."""
-    arrivals: dict[BlockName, int] = field(default_factory=dict)
-    replies: Replies = field(default_factory=Replies)
-    emitted: Emitted = field(default_factory=Emitted)
-
-
-def name_of(block: Block) -> BlockName:
-    """Return what tells a block from all others."""
-    return block.ticket, block.round, block.digest
+from target_service.engine.record import Record, name_of
 
 
 class Sessions:
     """Owns the records; the order of iteration is the order of opening."""
 
-    def __init__(self, runner: Runner, room: Room, outbox: Outbox, *, instance: str) -> None:
+    def __init__(self, runner: Runner, line: Line, outbox: Outbox, *, instance: str) -> None:
         self.replies = Replies(window=128)
         """Reply times of all sessions, for those that have none yet."""
         self._runner = runner
-        self._room = room
+        self._line = line
+        self._page_size = runner.memory.page_size
         self._outbox = outbox
         self._instance = instance
         self._links = Links()
@@ -77,16 +46,12 @@ class Sessions:
         """Return the session that a ticket belongs to."""
         return self._by_ticket.get(ticket)
 
-    def youngest(self) -> Record:
-        """Return the session that was opened last."""
-        return next(reversed(self._records.values()))
-
     def open(self, stream: int, message: TargetOpen, bounds: Bounds, *, now_us: int) -> Record:
-        """Start a session with an empty slot."""
+        """Start a session with an empty slot, at the end of the line."""
         slot, self._next_slot = self._next_slot, self._next_slot + 1
-        record = Record(stream, slot, opened(message, bounds), opened_us=now_us)
-        self._runner.open(slot)
-        self._room.set(slot, 0)
+        record = Record(stream, slot, opened(message, bounds), opened_us=now_us, salt=message.cache_salt)
+        self._runner.open(slot, salt=record.salt)
+        self._line.enter(record)
         self._records[stream, message.sid] = record
         self._index_tickets(record, ())
         return record
@@ -113,14 +78,21 @@ class Sessions:
                     record.hold_us = record.commit_us + wait_us
                 case Count(name):
                     self._outbox.count(name)
-                case Free():
-                    self._free(record)
+                case Free(_, committed):
+                    self._free(record, committed, at_us=at_us)
         if after.block is not before.block:
             self._note_block(record, after.block, at_us=at_us)
+        if after.sequence is not before.sequence and after.phase is not Phase.GONE:
+            self._share(record)
         if after.phase is not before.phase and after.phase in (Phase.READY, Phase.LEASE):
             record.ready_us = at_us
         if after.tickets is not before.tickets and after.phase is not Phase.GONE:
             self._index_tickets(record, before.tickets)
+
+    def read(self, record: Record, tokens: int) -> None:
+        """Note that so many more tokens of the session's text are in the cache."""
+        record.session = replace(record.session, cached=record.session.cached + tokens)
+        self._share(record)
 
     def block_came(self, record: Record, block: Block, *, link: int, at_us: int) -> None:
         """Note when and over which link a block came, before its transition."""
@@ -159,10 +131,19 @@ class Sessions:
         for ticket in record.session.tickets:
             self._by_ticket[ticket] = record
 
-    def _free(self, record: Record) -> None:
+    def _share(self, record: Record) -> None:
+        """Let others begin with what is committed and cached."""
+        session = record.session
+        held = min(session.cached, len(session.sequence.tokens))
+        if held // self._page_size > record.shared_pages:
+            self._runner.commit(record.slot, session.sequence.tokens[:held])
+            record.shared_pages = held // self._page_size
+
+    def _free(self, record: Record, committed: int, *, at_us: int) -> None:
         for ticket in record.session.tickets:
             self._by_ticket.pop(ticket, None)
             self._links.forget(ticket)
         del self._records[record.stream, record.session.sid]
+        self._runner.commit(record.slot, record.session.sequence.tokens[:committed])
         self._runner.close(record.slot)
-        self._room.release(record.slot)
+        self._line.leave(record, at_us=at_us)

@@ -9,14 +9,14 @@ from foreword.errors import EngineFailure, ForewordError
 from foreword.protocol.messages import RoundTiming
 from foreword.protocol.words import LossCode
 from foreword.runner.port import Logits, Runner
-from foreword.values import replace
 from target_service.core.session import lost
 from target_service.core.state import Answer, Phase
-from target_service.core.step import Stepped, Work, failed, notice, stepped_plain, verified
+from target_service.core.step import Stepped, Work, behind, failed, notice, stepped_plain, verified
 from target_service.engine.intake import Intake
 from target_service.engine.judge import judge
 from target_service.engine.planner import Piece, Plan
-from target_service.engine.sessions import Record, Sessions
+from target_service.engine.record import Record
+from target_service.engine.sessions import Sessions
 
 FAILURES = 3
 """Forward passes in a row that may raise before the engine gives up on its runner."""
@@ -82,7 +82,7 @@ class Stepper:
         """Compute laws, evidence and tokens of all sessions but those that were closed during the pass."""
         live = [
             (record, work, rows)
-            for (record, work), rows in zip(plan.works, logits, strict=False)  # logits of prompts are not wanted
+            for (record, work), rows in zip(plan.works, logits, strict=False)  # of what is read no logits are wanted
             if not record.session.closing
         ]
         found = judge([(record.session, work, rows) for record, work, rows in live])
@@ -109,12 +109,13 @@ class Stepper:
                 outcome = stepped_plain(record.session, finding.work, found.verdict.emitted, found, timing=timing)
             else:
                 record.emitted.add(found.verdict.kept + 1)
+                record.acceptance.add(found.verdict.kept, len(finding.work.candidates))
                 session, actions = verified(record.session, finding.work, found, timing=_timing(record, times))
                 outcome = session, tuple(a for a in actions if not isinstance(a, Answer))  # the draft knows already
             self._sessions.apply(record, outcome, at_us=times.done_us)
 
     def settle(self, plan: Plan, now_us: int) -> None:
-        """Free the sessions that were closed during the pass, and go on with the prompts that were read."""
+        """Free the sessions that were closed during the pass, and note what was read."""
         for record, _ in plan.works:
             if record.session.closing and record.session.phase is Phase.RUN:
                 self._sessions.apply(record, failed(record.session, LossCode.RUNNER, ""), at_us=now_us)
@@ -123,11 +124,8 @@ class Stepper:
 
     def _read(self, piece: Piece, now_us: int) -> None:
         record = piece.record
-        if record.session.phase is not Phase.PREFILL:
-            return
-        cached = record.session.cached + len(piece.tokens)
-        record.session = replace(record.session, cached=cached)
-        if cached == len(record.session.sequence.tokens) - 1:
+        self._sessions.read(record, len(piece.tokens))
+        if record.session.phase is Phase.PREFILL and not behind(record.session):
             self._intake.prefill_done(record, now_us=now_us)
 
     def _lose(self, plan: Plan, reason: str, now_us: int) -> None:

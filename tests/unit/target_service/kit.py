@@ -30,6 +30,7 @@ from foreword.protocol.sequence import Sequence as Committed
 from foreword.protocol.words import Drafter, Rule
 from foreword.runner.port import Rows, Runner
 from foreword.testing.synthetic import Pace, Side, SyntheticRunner
+from target_service.core.budget import Budget
 from target_service.core.policy import Immediate, StepPolicy
 from target_service.engine.admission import Bars
 from target_service.engine.loop import Engine, EngineOptions
@@ -38,6 +39,7 @@ from target_service.engine.messages import Answers, Blocks, Commands, Events, Fr
 KEYS = TargetKeys(b"m" * 16, b"e" * 16, b"c" * 16)
 GREEDY = LawParameters(temperature=0.0)
 SAMPLED = LawParameters(temperature=1.0)
+BUDGET = Budget(512, 256)
 PROMPT = (3, 1, 4, 1, 5)
 INSTANCE = "target-under-test"
 M = TypeVar("M")
@@ -102,23 +104,26 @@ class Bench:
         model: SyntheticModel | None = None,
         policy: StepPolicy | None = None,
         wrap: Callable[[Runner], Any] = lambda runner: runner,
-        max_tokens: int = 1 << 16,
-        chunk: int = 256,
+        pages: int = 1 << 12,
+        page_size: int = 16,
+        budget: Budget = BUDGET,
         **bars: int,
     ) -> None:
         self.model = model or SyntheticModel(step_ms=20.0)
         self.time = VirtualTime()
         self.channel = ScriptedChannel(self.time)
         pace = Pace(now=lambda: self.time.us / 1e6, sleep=self.time.sleep)
-        self.runner: Any = wrap(SyntheticRunner(self.model, side=Side.TARGET, pace=pace))
-        bounds = {"max_sessions": 64, "longest_length": min(self.model.context, max_tokens), "gamma_max": 8, **bars}
+        self.pool = SyntheticRunner(self.model, side=Side.TARGET, pace=pace, pages=pages, page_size=page_size)
+        self.runner: Any = wrap(self.pool)
+        longest = min(self.model.context, pages * page_size)
+        bounds = {"max_sessions": 64, "max_waiting": 0, "longest_length": longest, "gamma_max": 8, **bars}
         self.engine = Engine(
             self.runner,
             self.channel,
             now=self.time.now,
             policy=policy or Immediate(),
             bars=Bars(vocabulary_size=self.model.vocabulary, **bounds),
-            options=EngineOptions(instance=INSTANCE, max_tokens=max_tokens, prefill_chunk=chunk),
+            options=EngineOptions(instance=INSTANCE, budget=budget),
         )
 
     def run(self, ms: float = 1000.0) -> None:
@@ -128,6 +133,10 @@ class Bench:
             self.engine.run()
         except Finished:
             return
+
+    def check_pages(self) -> None:
+        """Raise AssertionError unless every page is where it should be."""
+        self.pool._pool.check_integrity()
 
     def command(self, *commands: Any, ms: float = 0.0, stream: int = 1) -> None:
         at_us = round(ms * 1000)

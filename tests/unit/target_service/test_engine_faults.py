@@ -13,8 +13,9 @@ from foreword.laws.parameters import Grammar, LawParameters
 from foreword.models.synthetic import SyntheticModel
 from foreword.protocol.messages import LoadReport, Lost, Receipt, Refused, Result, TargetOpened, VerdictNotice
 from foreword.protocol.words import LossCode, ReceiptCode, RefusalCode
-from foreword.runner.port import Logits, Rows
-from target_service.engine.messages import GiveUp, Status, StepReport, StopOpening, Unreadable
+from foreword.runner.port import Logits, Memory, Rows
+from target_service.core.budget import Budget
+from target_service.engine.messages import GiveUp, PrefixHits, Status, StepReport, StopOpening, Unreadable
 from tests.unit.target_service.kit import SAMPLED, Bench, Peer, open_session
 
 
@@ -68,7 +69,7 @@ def test_a_law_under_which_nothing_may_come_costs_its_session_only() -> None:
 
 
 def test_a_prompt_that_fits_the_context_fits_an_empty_cache_of_that_size() -> None:
-    bench, peer = Bench(max_tokens=32), Peer(1, prompt=tuple(range(1, 32)))
+    bench, peer = Bench(pages=2), Peer(1, prompt=tuple(range(1, 32)))
     bench.command(open_session(1, tokens=peer.prompt, first=peer.plain(5)))
     bench.run(300)
     assert not bench.events(Refused)
@@ -146,34 +147,8 @@ def test_an_open_that_cannot_be_is_refused_with_its_reason(
     assert text in refused.message
 
 
-def test_a_full_target_says_when_to_ask_again() -> None:
-    bench = Bench(max_sessions=1)
-    bench.command(open_session(1), open_session(2))
-    bench.run(100)
-    (refused,) = bench.events(Refused)
-    assert (refused.sid, refused.code, refused.retry_after_ms) == (2, RefusalCode.FULL, 200)
-
-
-def test_prompts_that_are_still_being_read_count_as_taken() -> None:
-    bench = Bench(max_tokens=100, chunk=10)
-    bench.command(*(open_session(sid, tokens=(1,) * 40) for sid in (1, 2, 3)))
-    bench.run(500)
-    assert [(r.sid, r.code) for r in bench.events(Refused)] == [(3, RefusalCode.FULL)]
-    assert [o.sid for o in bench.events(TargetOpened)] == [1, 2]
-
-
-def test_the_youngest_session_makes_room_for_the_older_ones() -> None:
-    bench, peers = Bench(max_tokens=64, gamma_max=2), [Peer(sid, prompt=(sid,) * 15) for sid in (1, 2, 3)]
-    bench.command(*(open_session(p.sid, tokens=p.prompt, first=p.plain(60)) for p in peers))
-    bench.run(1500)
-    assert [(lost.sid, lost.code) for lost in bench.events(Lost)] == [(3, LossCode.EVICTED), (2, LossCode.EVICTED)]
-    last = bench.events(Result)[-1]
-    assert (last.sid, last.final) == (1, True)
-    assert last.base + 1 + 15 == 64, "one session alone may have all of it"
-
-
 def test_a_long_prompt_is_read_in_pieces_beside_those_who_decode() -> None:
-    bench, peer = Bench(chunk=16), Peer(1)
+    bench, peer = Bench(budget=Budget(512, 16)), Peer(1)
     bench.command(open_session(1, first=peer.plain(50)))
     bench.command(
         open_session(2, tokens=tuple(i % 60 for i in range(100)), first=replace(peer.plain(2), sid=2, round=1)), ms=41
@@ -228,14 +203,16 @@ def test_a_draining_target_refuses_opens_and_then_lets_everybody_move() -> None:
 
 
 def test_each_second_the_engine_says_how_it_is() -> None:
-    bench, peer = Bench(max_tokens=1000), Peer()
+    bench, peer = Bench(pages=60), Peer()
     bench.command(open_session(1, first=peer.plain(3)))
     bench.command(peer.recall(), ms=200)
     bench.run(1500)
     statuses = [m for _, batch in bench.channel.batches for m in batch if isinstance(m, Status)]
     assert len(statuses) == 2
-    assert statuses[1].load == LoadReport(sessions=1, waiting=0, free_tokens=1000 - 7, step_us=20_000)
-    assert statuses[1].resident_tokens == 7
+    assert statuses[1].load == LoadReport(sessions=1, waiting=0, free_tokens=59 * 16, step_us=20_000)
+    assert (statuses[1].resident_tokens, statuses[1].memory) == (7, Memory(16, 60, 59))
+    assert statuses[0].prefixes == PrefixHits(), "the first status comes before anything else"
+    assert statuses[1].prefixes == PrefixHits(queried=5, hit=0)
     assert statuses[1].counts == {"old_recall": 1}
     assert [(point.rows, point.step_us) for point in statuses[1].cost_curve] == [(1, 20_000), (4, 20_000)]
 

@@ -237,7 +237,7 @@ class Forgetful:
 
 
 def test_a_rollback_that_does_nothing_is_noticed() -> None:
-    bench, peer = Bench(wrap=Forgetful), Peer()
+    bench, peer = Bench(wrap=Forgetful, page_size=64), Peer()  # no page is full, so that the pool compares nothing
     own = reference(bench.model, 12)
     bench.command(open_session())
     bench.command(peer.speculate(), ms=30)

@@ -12,10 +12,12 @@ import pytest
 from foreword.errors import InvalidField
 from foreword.models.dtype import Dtype
 from foreword.models.synthetic import SyntheticModel
+from foreword.runner.port import Memory
 from foreword.settings.load import load as load_settings
-from foreword.testing.synthetic import Pace, Side, SyntheticRunner
+from foreword.testing.synthetic import PAGES, Pace, Side, SyntheticRunner
+from target_service.core.budget import Budget
 from target_service.core.policy import StepPolicyName
-from target_service.engine.models import SYNTHETIC_TOKENS, ModelSettings, load
+from target_service.engine.models import ModelSettings, load
 from target_service.engine.warmup import warm_up
 from target_service.service import engine_settings
 from target_service.settings import TargetSettings
@@ -30,9 +32,10 @@ def model_settings(tmp_path: Path, source: str, **changes: object) -> ModelSetti
 def test_a_synthetic_model_is_served_under_its_name_and_identity(tmp_path: Path) -> None:
     loaded = load(model_settings(tmp_path, "synthetic:vocab=32,step_ms=0,context=100", name="small"))
     assert (loaded.info.name, loaded.info.vocabulary_size) == ("small", 32)
-    assert (loaded.runner.longest_context, loaded.max_tokens) == (100, SYNTHETIC_TOKENS)
+    assert loaded.runner.longest_context == 100
+    assert loaded.runner.memory.pages == PAGES
     other = load(model_settings(tmp_path, "synthetic:vocab=32,step_ms=9", max_tokens=77))
-    assert other.max_tokens == 77
+    assert other.runner.memory == Memory(16, 5, 5)
     assert other.info.name == "synthetic"
     assert other.info.tokenizer_digest == loaded.info.tokenizer_digest
 
@@ -62,16 +65,24 @@ def test_settings_reach_the_engine(tmp_path: Path) -> None:
         ("step_policy",): "lockstep",
         ("dtype",): "bfloat16",
         ("gamma_max",): "5",
+        ("max_step_tokens",): "64",
+        ("step_budget_ms",): "50",
         ("cache",): str(tmp_path),
     }
     settings = engine_settings(load_settings(TargetSettings, flags=flags), "me")
     assert settings.instance == "me"
     assert (settings.step_policy, settings.gamma_max) == (StepPolicyName.LOCKSTEP, 5)
+    assert settings.budget == Budget(64, 256, 50_000)
     assert (settings.model.source, settings.model.dtype, settings.model.cache) == (
         "synthetic:vocab=32",
         Dtype.BFLOAT16,
         tmp_path,
     )
+
+
+def test_a_step_has_to_hold_the_longest_block() -> None:
+    with pytest.raises(InvalidField, match="max_step_tokens: got 32, wanted more than gamma_max, 32"):
+        load_settings(TargetSettings, flags={("max_step_tokens",): "32"})
 
 
 def test_the_process_that_talks_to_peers_imports_no_torch() -> None:

@@ -13,6 +13,7 @@ from foreword.errors import ForewordError, Full, InvalidField, ProtocolFault
 from foreword.protocol.messages import LoadReport, Lost, Receipt, Refused, TargetEvent, VerdictNotice
 from foreword.protocol.words import LossCode, ReceiptCode, RefusalCode
 from foreword.rpc.roles import Role
+from foreword.runner.port import Memory
 from foreword.wire.blocks import BadBlock
 from foreword.wire.limits import Limits
 from target_service.engine.encoding import EncodingChannel
@@ -159,7 +160,9 @@ def test_without_an_engine_sessions_are_lost_and_peers_are_answered() -> None:
 def test_reports_reach_everybody_and_the_metrics() -> None:
     exchange = Exchange()
     load = LoadReport(sessions=3, waiting=1, free_tokens=70, step_us=20_000)
-    exchange.hub.take([Status(load, (), 30, {"old_commit": 2}), StepReport(9, 4, 1, 0, 20_000, 300)])
+    exchange.hub.take(
+        [Status(load, (), 30, Memory(16, 9, 5), counts={"old_commit": 2}), StepReport(9, 4, 1, 0, 20_000, 300)]
+    )
     assert exchange.stream.sent == [load]
     assert exchange.value("foreword_target_sessions") == 3
     assert exchange.value("foreword_target_resident_tokens") == 30
