@@ -39,12 +39,14 @@ def build_runner(
     device: str = "cpu",
     chunk: int = 512,
     budget: CacheBudget | None = None,
+    deterministic: bool = False,
     progress: Progress = silent,
 ) -> BuiltRunner:
     """Return a runner for what `source` names; torch is imported for real models only.
 
-    `side` chooses the law of a synthetic pair, `chunk` bounds the rows of one pass of a real model, `budget`
-    its cache. Raises what loading raises, and Mismatch for a model whose attention the runner does not compute.
+    `side` chooses the law of a synthetic pair, `chunk` bounds the rows of one pass of a real model, `budget` its cache.
+    `deterministic` makes logits of real models a function of the context alone; those of synthetic ones are. Raises
+    what loading raises, and Mismatch for a model whose attention the runner does not compute.
     """
     budget = budget or CacheBudget()
     model = source.synthetic
@@ -60,6 +62,7 @@ def build_runner(
         longest_context=loaded.info.longest_context,
         budget=budget,
         chunk=chunk,
+        deterministic=deterministic,
     )
     memory = runner.memory
     return BuiltRunner(runner, loaded.info, loaded.tokenizer, (memory.pages - budget.spare_pages) * memory.page_size)

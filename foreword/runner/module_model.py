@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from transformers import PreTrainedModel
 
+from foreword.runner.deterministic import fix_rows
 from foreword.runner.key_values import KeyValues
 from foreword.runner.packed_linear import pack_linears
 from foreword.runner.paged_attention import Step, use_paged_attention
@@ -18,13 +19,17 @@ class ModuleModel:
     The module belongs to it from then on: its attention function is replaced, and its float32 linear layers on a CPU.
     """
 
-    def __init__(self, module: PreTrainedModel, key_values: KeyValues, *, vocabulary_size: int) -> None:
+    def __init__(
+        self, module: PreTrainedModel, key_values: KeyValues, *, vocabulary_size: int, deterministic: bool
+    ) -> None:
         self._module = module
         self._key_values = key_values
         self._vocabulary_size = vocabulary_size
         use_paged_attention(module)
         with torch.inference_mode():
             pack_linears(module)
+        if deterministic:
+            fix_rows(module)  # those that are left: packed ones treat rows alike
 
     @property
     def vocabulary_size(self) -> int:

@@ -8,6 +8,7 @@ from transformers import PreTrainedModel
 
 from foreword.errors import Mismatch
 from foreword.runner.budget import CacheBudget
+from foreword.runner.deterministic import check_deterministic
 from foreword.runner.fused.model import FusedModel, can_fuse
 from foreword.runner.kernels.common import use_threads
 from foreword.runner.key_values import KeyValues, TorchKeyValues
@@ -30,8 +31,12 @@ def real_runner(
     longest_context: int,
     budget: CacheBudget | None = None,
     chunk: int = 512,
+    deterministic: bool = False,
 ) -> PagedRunner:
     """Return a runner; the module belongs to it from then on.
+
+    `deterministic` makes logits a function of the context alone, to the last bit, or raises Mismatch where the
+    machine's kernels do not allow it.
 
     A model whose attention it does not compute is refused with the reason (Mismatch): by its config where that says
     so, else by comparing a few tokens with the module's own forward pass.
@@ -44,16 +49,18 @@ def real_runner(
     def runner(model: StepModel) -> PagedRunner:
         made = PagedRunner(model, vocabulary_size=vocabulary_size, longest_context=longest_context, chunk=chunk)
         check_probe(made, wanted, module.config.model_type, module.dtype)
+        if deterministic:
+            check_deterministic(made)
         return made
 
     shape, manners = look(module)
     key_values = _key_values(module, shape, budget or CacheBudget())
     if isinstance(key_values, TiledKeyValues) and can_fuse(module):
         try:
-            return runner(FusedModel(module, key_values, manners, longest=longest_context))
+            return runner(FusedModel(module, key_values, manners, longest=longest_context, deterministic=deterministic))
         except Mismatch as mismatch:
             _log.warning("not fused", model=module.config.model_type, reason=mismatch.message)
-    return runner(ModuleModel(module, key_values, vocabulary_size=vocabulary_size))
+    return runner(ModuleModel(module, key_values, vocabulary_size=vocabulary_size, deterministic=deterministic))
 
 
 def _key_values(module: PreTrainedModel, shape: CacheShape, budget: CacheBudget) -> KeyValues:

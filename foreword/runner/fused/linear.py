@@ -21,10 +21,11 @@ class FewRows:
     half as long, and the row is rounded to bfloat16 as the model's own layer would do. Both copies are kept.
     """
 
-    def __init__(self, layers: Sequence[nn.Linear]) -> None:
+    def __init__(self, layers: Sequence[nn.Linear], *, one_way: bool = False) -> None:
+        """Join `layers`; `one_way` has one row computed as several are, so that its bits are the same."""
         weight = torch.cat([layer.weight.detach() for layer in layers])
         self.out_features = int(weight.shape[0])
-        self._narrow = weight if weight.dtype == torch.bfloat16 else None
+        self._narrow = weight if weight.dtype == torch.bfloat16 and not one_way else None
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.float(), _USUAL_ROWS)
         biases = [_bias(layer) for layer in layers]
         self._bias = torch.cat(biases).float() if any(layer.bias is not None for layer in layers) else None

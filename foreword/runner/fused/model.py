@@ -54,7 +54,13 @@ class FusedModel:
     """Runs plans of a module that `can_fuse`; `longest` is the most tokens of a sequence."""
 
     def __init__(
-        self, module: PreTrainedModel, key_values: TiledKeyValues, manners: Sequence[Manner], *, longest: int
+        self,
+        module: PreTrainedModel,
+        key_values: TiledKeyValues,
+        manners: Sequence[Manner],
+        *,
+        longest: int,
+        deterministic: bool,
     ) -> None:
         config = module.config.get_text_config()
         decoder: Any = module.model
@@ -66,9 +72,10 @@ class FusedModel:
         self._size = int(decoder.layers[0].self_attn.head_dim)
         self._epsilon = float(config.rms_norm_eps)
         self._embedding: torch.Tensor = embedding.weight.detach()
+        self._one_way = deterministic
         self._layers = [self._layer(layer, manner) for layer, manner in zip(decoder.layers, manners, strict=True)]
         self._last_norm = _floats(decoder.norm.weight)
-        self._head = FewRows([head])
+        self._head = FewRows([head], one_way=deterministic)
         self._cosines, self._sines = _rotations(decoder.rotary_emb, longest)
 
     @property
@@ -128,6 +135,9 @@ class FusedModel:
         ]
         return torch.cat([*parts, values], dim=1)
 
+    def _product(self, layers: list[nn.Linear]) -> FewRows:
+        return FewRows(layers, one_way=self._one_way)
+
     def _layer(self, layer: Any, manner: Manner) -> _Layer:
         attention, mlp = layer.self_attn, layer.mlp
         norms = None
@@ -135,12 +145,12 @@ class FusedModel:
             norms = attention.q_norm.weight.detach().float(), attention.k_norm.weight.detach().float()
         return _Layer(
             before_attention=_floats(layer.input_layernorm.weight),
-            projections=FewRows([attention.q_proj, attention.k_proj, attention.v_proj]),
+            projections=self._product([attention.q_proj, attention.k_proj, attention.v_proj]),
             head_norms=norms,
-            output=FewRows([attention.o_proj]),
+            output=self._product([attention.o_proj]),
             before_gate=_floats(layer.post_attention_layernorm.weight),
-            gate_and_up=FewRows([mlp.gate_proj, mlp.up_proj]),
-            down=FewRows([mlp.down_proj]),
+            gate_and_up=self._product([mlp.gate_proj, mlp.up_proj]),
+            down=self._product([mlp.down_proj]),
             manner=manner,
         )
 
