@@ -252,7 +252,7 @@ class Hub:
             if isinstance(entry, ForewordError) and sid is not None:  # perhaps an Open; if not, nobody minds
                 stream.link.send(Refused(sid, RefusalCode.BAD, entry.message))
             elif isinstance(entry, TargetOpen):
-                stream.link.send(Refused(entry.sid, RefusalCode.FULL, text, retry_after_ms=RETRY_AFTER_MS))
+                stream.link.send(Refused(entry.sid, RefusalCode.STARTING, text, retry_after_ms=RETRY_AFTER_MS))
 
 
 def _keep_count(sids: set[int], command: TargetCommand) -> None:

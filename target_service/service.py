@@ -134,6 +134,9 @@ def engine_settings(settings: TargetSettings, instance: str) -> EngineSettings:
         threads=settings.threads,
         max_tokens=settings.max_tokens,
         memory_share=settings.memory_share,
+        page_size=settings.page_size,
+        device=settings.device,
+        deterministic=settings.deterministic,
     )
     return EngineSettings(
         instance=instance,

@@ -23,6 +23,11 @@ class TargetSettings(ServerSettings):
     )
     name: str = setting("", "Name that requests call the model by; empty takes it from the source.")
     dtype: Dtype = setting(Dtype.FLOAT32, "Arithmetic of the forward pass.")
+    device: str = setting("auto", "Where the model runs: cpu, cuda, cuda:N; auto takes a GPU if there is one.")
+    deterministic: bool = setting(
+        False,
+        "Whether logits are a function of the context alone, to the last bit, whatever else is in a step; slower.",
+    )
     cache: Path | None = setting(None, "Folder for fetched and converted models; none takes the user's cache folder.")
     start_timeout_s: float = start_timeout()
     max_sessions: int = setting(
@@ -41,7 +46,10 @@ class TargetSettings(ServerSettings):
         least=1,
     )
     memory_share: float = setting(
-        0.4, "Share of the memory that is free at start which the cache may take.", over=0, most=0.95
+        0.4, "Share of the device's memory that is free at start which the cache may take.", over=0, most=0.95
+    )
+    page_size: int = setting(
+        16, "Tokens of a page of the cache; 16 or a multiple on CPUs.", unit="tokens", least=1, most=1024
     )
     max_step_tokens: int = setting(
         512,

@@ -57,6 +57,7 @@ class RefusalCode(IntEnum):
     BAD = 3
     DRAINING = 4
     MISMATCH = 5
+    STARTING = 6
 
 
 class LossCode(IntEnum):

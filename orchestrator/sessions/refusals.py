@@ -16,7 +16,7 @@ def error_of_refusal(refused: Refused, address: str) -> ForewordError:
     match refused.code:
         case RefusalCode.FULL:
             return Full(told, retry_after_ms=refused.retry_after_ms or RETRY_AFTER_MS)
-        case RefusalCode.DRAINING:
+        case RefusalCode.DRAINING | RefusalCode.STARTING:
             return Unavailable(told, retry_after_ms=refused.retry_after_ms)
         case RefusalCode.TOO_LONG:
             return InvalidField("prompt", "one that is too long", f"what fits the {told}")

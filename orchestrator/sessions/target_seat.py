@@ -9,6 +9,7 @@ from typing import Protocol
 from foreword.clock import Clock, Timer
 from foreword.errors import ForewordError, Unavailable
 from foreword.protocol.messages import Lost, Refused, Result, TargetEvent, TargetOpened, Tokens
+from foreword.protocol.words import RefusalCode
 from orchestrator.pools.avoidance import Avoidance
 from orchestrator.pools.prefixes import Beginning, Beginnings
 from orchestrator.pools.targets import TargetPeer, TargetPool
@@ -54,6 +55,8 @@ class TargetSeat:
         self._limits = limits
         self._avoidance = Avoidance()
         self._error: ForewordError = Unavailable("target: got none that is up, wanted one")
+        self._full: dict[str, ForewordError] = {}
+        """By address: what was said by targets that had no room, and none in line for it."""
         self._failures = 0
         self._since_us: int | None = None
         """Since when there is no progress."""
@@ -144,6 +147,8 @@ class TargetSeat:
     def _refused(self, refused: Refused) -> None:
         assert self.peer is not None
         self._error = error_of_refusal(refused, self.peer.address)
+        if refused.code is RefusalCode.FULL:
+            self._full[self.peer.address] = self._error
         if useless_again(refused):
             self._avoidance.add(self.peer.address)
         else:
@@ -168,8 +173,24 @@ class TargetSeat:
         if again_us == math.inf and up:
             self._user.fail(self._error)  # all that are up have refused it for good
             return
+        full = self._all_full()
+        if full is not None:
+            self._user.fail(full)
+            return
         self._pool.waiting.add(self, self._enter)
         self._later(int(min(self._left_us(now_us), again_us - now_us)), self._enter)
+
+    def _all_full(self) -> ForewordError | None:
+        """Return what to tell a session that has not been anywhere yet if every target has turned it away.
+
+        Targets have lines to wait in. Waiting here for a place in one would be a second line, without an order and
+        without a bound, whose end the client learns when its patience is over; told at once, it can go elsewhere. A
+        session that has been served is another matter: it keeps looking, for its work would be lost.
+        """
+        staying = [peer.address for peer in self._pool.peers if peer.up and not peer.leaving]
+        if self.used or not staying or not all(address in self._full for address in staying):
+            return None
+        return min((self._full[address] for address in staying), key=lambda error: error.retry_after_ms or 0)
 
     def _left_us(self, now_us: int) -> int:
         """Return how much of the time without progress is left."""

@@ -30,6 +30,9 @@ class ModelSettings:
     threads: int
     max_tokens: int | None
     memory_share: float
+    page_size: int
+    device: str
+    deterministic: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,9 @@ def load(settings: ModelSettings) -> Loaded:
         cache=settings.cache,
         dtype=settings.dtype,
         threads=settings.threads or None,
-        budget=CacheBudget(settings.max_tokens, settings.memory_share),
+        device=settings.device,
+        budget=CacheBudget(settings.max_tokens, settings.memory_share, settings.page_size),
+        deterministic=settings.deterministic,
         progress=LoggedProgress(),
     )
     info = replace(built.info, name=settings.name) if settings.name else built.info

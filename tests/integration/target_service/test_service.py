@@ -96,7 +96,7 @@ async def test_an_engine_that_dies_is_replaced(start_target: Callable[..., Any])
         assert "signal 9" in lost.message
         orchestrator.send(open_session(2))
         refused = await orchestrator.next(Refused)
-        assert (refused.code, refused.retry_after_ms) == (RefusalCode.FULL, 1000)
+        assert (refused.code, refused.retry_after_ms) == (RefusalCode.STARTING, 1000)
         assert await _health(health) == health_pb2.HealthCheckResponse.NOT_SERVING
         for _ in range(400):
             if await _health(health) == health_pb2.HealthCheckResponse.SERVING:

@@ -152,20 +152,46 @@ def test_engine_failure_is_told_as_such() -> None:
     assert isinstance(recorder.error, EngineFailure)
 
 
-def test_full_target_is_asked_again_and_reported_with_a_delay() -> None:
-    world = World(limits=SessionLimits(target_us=500_000))
-    world.fake_targets[0].refuse = refusal(RefusalCode.FULL, 50)
+def test_new_session_that_all_targets_turn_away_is_told_so_at_once() -> None:
+    world = World(targets=2)
+    for target, retry_ms in zip(world.fake_targets, (700, 300), strict=True):
+        target.refuse = refusal(RefusalCode.FULL, retry_ms)
     _, recorder = world.drive()
+    world.clock.run_for(50_000)
+    assert isinstance(recorder.error, Full)
+    assert recorder.error.retry_after_ms == 300
+    assert [sum(isinstance(c, TargetOpen) for c in target.sent) for target in world.fake_targets] == [1, 1]
+
+
+def test_session_that_was_served_keeps_asking_full_targets() -> None:
+    world = World(limits=SessionLimits(target_us=500_000))
+    _, recorder = world.drive()
+    world.clock.run_for(150_000)
+    world.fake_targets[0].refuse = refusal(RefusalCode.FULL, 50)
+    world.fake_targets[0].lose(LossCode.RUNNER)
     world.clock.run_for(200_000)
     world.fake_targets[0].refuse = None
     world.clock.run()
     check(recorder)
 
-    world.fake_targets[0].refuse = refusal(RefusalCode.FULL, 50)
     _, recorder = world.drive()
+    world.clock.run_for(150_000)
+    world.fake_targets[0].refuse = refusal(RefusalCode.FULL, 50)
+    world.fake_targets[0].lose(LossCode.RUNNER)
     world.clock.run()
     assert isinstance(recorder.error, Full)
     assert recorder.error.retry_after_ms == 50
+
+
+def test_target_that_starts_is_asked_again() -> None:
+    world = World(limits=SessionLimits(target_us=500_000))
+    world.fake_targets[0].refuse = refusal(RefusalCode.STARTING, 50)
+    _, recorder = world.drive()
+    world.clock.run_for(200_000)
+    world.fake_targets[0].refuse = None
+    world.clock.run()
+    check(recorder)
+    assert not world.fake_targets[0].peer.draining
 
 
 def test_full_target_is_left_for_another_at_once() -> None:

@@ -147,7 +147,7 @@ def test_without_an_engine_sessions_are_lost_and_peers_are_answered() -> None:
     assert exchange.stream.sent == [Lost(sid, LossCode.RUNNER, "killed by signal 9") for sid in (1, 2)]
     exchange.commands((1, peer.plain(1)), (3, open_session(3)))
     refused = exchange.stream.sent[-1]
-    assert (refused.sid, refused.code, refused.retry_after_ms) == (3, RefusalCode.FULL, 1000)
+    assert (refused.sid, refused.code, refused.retry_after_ms) == (3, RefusalCode.STARTING, 1000)
     error = InvalidField("law.stop_ids", 8193, "at most 8192 values")
     exchange.commands((4, error), (None, error))
     assert exchange.stream.sent[-1] == Refused(4, RefusalCode.BAD, error.message)
