@@ -51,6 +51,7 @@ class DraftSettings(ServerSettings):
     )
     name: str = setting("", "What requests call this draft; empty takes the model's name.", wanted="a name")
     dtype: Dtype = setting(Dtype.FLOAT32, "Arithmetic of the model's forward passes.")
+    device: str = setting("auto", "Where the model runs: cpu, cuda, cuda:N; auto takes a GPU if there is one.")
     cache: Path | None = setting(None, "Folder of fetched models; none is the user's cache folder.")
     start_timeout_s: float = start_timeout()
     gamma_max: int = setting(16, "Longest block that is drafted.", unit="tokens", least=1, most=256)
@@ -96,6 +97,7 @@ class DraftSettings(ServerSettings):
             name=self.name,
             dtype=self.dtype,
             threads=self.threads,
+            device=self.device,
             cache=cache_folder(self.cache),
             chunk=max(512, self.prefill_chunk),
             budget=CacheBudget(self.max_tokens, self.memory_share, spare_pages=2 * self.max_sessions),

@@ -33,6 +33,7 @@ class DrafterConfig:
     dtype: Dtype = Dtype.FLOAT32
     threads: int = 0
     """Threads of a forward pass; 0 leaves it to the libraries."""
+    device: str = "cpu"
     chunk: int = 512
     """Most rows of one forward pass of a real model."""
     budget: CacheBudget = field(default_factory=CacheBudget)
@@ -55,6 +56,7 @@ def build_drafter(config: DrafterConfig) -> Drafter:
         cache=config.cache,
         dtype=config.dtype,
         threads=config.threads or None,
+        device=config.device,
         chunk=config.chunk,
         budget=config.budget,
     )

@@ -10,6 +10,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from foreword.errors import InvalidField, Mismatch
+from foreword.models.device import find_device
 from foreword.models.dtype import Dtype
 from foreword.models.fast_tokenizer import FastTokenizer
 from foreword.models.identity import real_model_info
@@ -61,7 +62,7 @@ def load_model(
         cache=cache,
     )
     placed: torch.nn.Module = module
-    placed.to(device).train(mode=False)
+    placed.to(find_device(device)).train(mode=False)
     return LoadedModel(module, info, tokenizer, folder)
 
 

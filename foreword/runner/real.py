@@ -1,4 +1,4 @@
-"""From a transformers module to a runner: the fastest of the models that compute the same, and proof that it does."""
+"""From a transformers module to a runner: the fastest way that computes what the module computes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,14 @@ import structlog
 import torch
 from transformers import PreTrainedModel
 
-from foreword.errors import Mismatch
+from foreword.errors import EngineFailure, Mismatch
 from foreword.runner.budget import CacheBudget
 from foreword.runner.deterministic import check_deterministic
-from foreword.runner.fused.model import FusedModel, can_fuse
 from foreword.runner.kernels.common import use_threads
-from foreword.runner.key_values import KeyValues, TorchKeyValues
-from foreword.runner.layers import CacheShape
-from foreword.runner.memory import available_bytes
-from foreword.runner.module_model import ModuleModel
 from foreword.runner.paged import PagedRunner
 from foreword.runner.paged_attention import look
-from foreword.runner.plan import StepModel
 from foreword.runner.supported import check_config, check_probe, probe_logits
-from foreword.runner.tiles import TiledKeyValues
+from foreword.runner.ways import WAYS, Subject
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -33,41 +27,34 @@ def real_runner(
     chunk: int = 512,
     deterministic: bool = False,
 ) -> PagedRunner:
-    """Return a runner; the module belongs to it from then on.
-
-    `deterministic` makes logits a function of the context alone, to the last bit, or raises Mismatch where the
-    machine's kernels do not allow it.
+    """Return a runner; the module belongs to it from then on. `chunk` bounds the rows of one pass.
 
     A model whose attention it does not compute is refused with the reason (Mismatch): by its config where that says
-    so, else by comparing a few tokens with the module's own forward pass.
+    so, else by comparing a few tokens with the module's own forward pass. `deterministic` makes logits a function of
+    the context alone, to the last bit, or raises Mismatch where the machine's kernels do not allow it.
     """
     check_config(module)
-    wanted = probe_logits(module, vocabulary_size)
     if module.device.type == "cpu":
         use_threads(torch.get_num_threads())
-
-    def runner(model: StepModel) -> PagedRunner:
-        made = PagedRunner(model, vocabulary_size=vocabulary_size, longest_context=longest_context, chunk=chunk)
-        check_probe(made, wanted, module.config.model_type, module.dtype)
-        if deterministic:
-            check_deterministic(made)
-        return made
-
+    wanted = probe_logits(module, vocabulary_size)
     shape, manners = look(module)
-    key_values = _key_values(module, shape, budget or CacheBudget())
-    if isinstance(key_values, TiledKeyValues) and can_fuse(module):
+    subject = Subject(
+        module, shape, manners, budget or CacheBudget(), vocabulary_size, longest_context, deterministic=deterministic
+    )
+    for way in WAYS:
+        model = way(subject)
+        if model is None:
+            continue
+        runner = PagedRunner(model, vocabulary_size=vocabulary_size, longest_context=longest_context, chunk=chunk)
         try:
-            return runner(FusedModel(module, key_values, manners, longest=longest_context, deterministic=deterministic))
-        except Mismatch as mismatch:
-            _log.warning("not fused", model=module.config.model_type, reason=mismatch.message)
-    return runner(ModuleModel(module, key_values, vocabulary_size=vocabulary_size, deterministic=deterministic))
-
-
-def _key_values(module: PreTrainedModel, shape: CacheShape, budget: CacheBudget) -> KeyValues:
-    device = module.device
-    if device.type == "cpu" and TiledKeyValues.fits(shape, budget.page_size):
-        pages = budget.pages(shape, itemsize=torch.float32.itemsize, free_bytes=available_bytes())
-        return TiledKeyValues(shape, pages=pages, page_size=budget.page_size)
-    free_bytes = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available_bytes()
-    pages = budget.pages(shape, itemsize=module.dtype.itemsize, free_bytes=free_bytes)
-    return TorchKeyValues(shape, pages=pages, page_size=budget.page_size, dtype=module.dtype, device=device)
+            check_probe(runner, wanted, module.config.model_type, module.dtype)
+        except (Mismatch, EngineFailure) as error:  # the device lacks something, or the model has something more
+            if way is WAYS[-1]:
+                raise
+            _log.warning("the model is run in a slower way", unusable=way.__name__, reason=error.message)
+            continue
+        _log.info("model runs", way=way.__name__, deterministic=deterministic)
+        if deterministic:
+            check_deterministic(runner)
+        return runner
+    raise AssertionError("the last way is open to all models")

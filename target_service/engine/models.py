@@ -11,7 +11,7 @@ import structlog
 from foreword.models.dtype import Dtype
 from foreword.models.source import parse_source
 from foreword.protocol.info import ModelInfo
-from foreword.runner.budget import CacheBudget
+from foreword.runner.budget import PAGE_SIZE, CacheBudget
 from foreword.runner.build import build_runner
 from foreword.runner.port import Runner
 from foreword.testing.synthetic import Side
@@ -30,9 +30,9 @@ class ModelSettings:
     threads: int
     max_tokens: int | None
     memory_share: float
-    page_size: int
-    device: str
-    deterministic: bool
+    page_size: int = PAGE_SIZE
+    device: str = "cpu"
+    deterministic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from foreword.errors import Mismatch
-from foreword.runner import real
+from foreword.runner import real, ways
 from foreword.runner.budget import CacheBudget
 from foreword.runner.deterministic import FixedRowsLinear, check_deterministic
 from foreword.runner.fused.linear import FewRows
@@ -70,7 +70,7 @@ def test_greedy_text_and_its_logits_are_the_same_with_any_block_batch_and_prefix
 
 
 def test_deterministic_mode_in_the_modules_of_the_model(monkeypatch):
-    monkeypatch.setattr(real, "can_fuse", lambda _: False)
+    monkeypatch.setattr(ways, "can_fuse", lambda _: False)
     plain = greedy(runner("llama", torch.bfloat16), 0, seed=0)
     assert greedy(runner("llama", torch.bfloat16), 5, seed=1, company=True) == plain
 
@@ -93,7 +93,6 @@ def test_bfloat16_reads_weights_in_two_ways_unless_one_is_wanted():
 def test_kernels_that_depend_on_the_batch_are_refused(monkeypatch):
     right = FewRows.__call__
     monkeypatch.setattr(FewRows, "__call__", lambda self, x: right(self, x) * (1 + 1e-6 * (len(x) > 20)))
-    monkeypatch.setattr(real, "ModuleModel", None)  # no second way
     with pytest.raises(Mismatch, match=r"deterministic: .* rows scored"):
         check_deterministic(runner("llama", deterministic=False))
 
