@@ -17,7 +17,7 @@ STUBS := foreword/v1/.fresh
 BASELINE := protos/baseline.binpb
 PIP := $(BIN)/python -m pip --disable-pip-version-check $(if $(V),,-qq) install --constraint constraints.txt
 
-.PHONY: help setup demo test test-full lint lint-python lint-types lint-protos lint-arrows proto baseline bench clean
+.PHONY: help setup demo test test-full lint lint-python lint-types lint-protos lint-arrows proto baseline bench gpu-check clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
@@ -53,6 +53,9 @@ test: lint ## lint, then the default tests
 test-full: lint ## lint, then all tests: long studies and real weights too, which are fetched first
 	@$(BIN)/foreword models fetch
 	@$(BIN)/python -m pytest -m '' --timeout 3600 --hypothesis-profile=search $(ARGS)
+
+gpu-check: setup ## check and time what only a GPU can, in under five minutes
+	@$(BIN)/python -m scripts.gpu_check $(ARGS)
 
 lint: lint-python lint-protos lint-arrows lint-types ## all checks that run no test; with -k past the first failure
 
