@@ -33,7 +33,7 @@ class TiledKeyValues:
         self.page_size = page_size
         self._per_page = page_size // TILE
         tiles = pages * self._per_page
-        self._keys = np.zeros((shape.layers, tiles, shape.groups, shape.size, TILE), np.float32)
+        self._keys = np.zeros((shape.layers, tiles, shape.groups, shape.size // 8, 8, TILE), np.float32)
         self._values = np.zeros((shape.layers, tiles, shape.groups, TILE, shape.size), np.float32)
 
     @staticmethod
@@ -63,7 +63,7 @@ class TiledKeyValues:
         """Write keys and values of packed rows [N, (heads + 2 KV heads) · D] and attend; float32 [N, heads · D]."""
         keys, values = self._keys[layer], self._values[layer]
         store(rows, heads, plan.positions, plan.owners, tables, keys, values)
-        out = np.empty((rows.shape[0], heads * keys.shape[2]), np.float32)
+        out = np.empty((rows.shape[0], heads * values.shape[3]), np.float32)
         attend(
             rows,
             heads,

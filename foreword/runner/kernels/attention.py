@@ -1,8 +1,9 @@
 """Causal attention of packed rows over keys and values in tiles of 16 tokens.
 
-Keys lie position innermost, [tiles, KV heads, D, 16], values with the dimension of the head innermost, [tiles, KV
-heads, 16, D]: scores and sums are then vectors of neighbours, no reduction runs across a vector, and everything is
-added up in one order. A packed row holds its query heads, then its key heads, then its value heads.
+Keys lie position innermost, [tiles, KV heads, D / 8, 8, 16], values with the dimension of the head innermost, [tiles,
+KV heads, 16, D]: scores and sums are then vectors of neighbours, no reduction runs across a vector, and everything is
+added up in one order. Loops run over shapes or constants, whole dimensions at a time: an index that is a sum keeps the
+compiler from making vectors of them. A packed row holds its query heads, then its key heads, then its value heads.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def store(
     rows: Floats, heads: int, positions: Integers, owners: Integers, tables: Integers, keys: Floats, values: Floats
 ) -> None:
     """Write the keys and values of packed rows [N, (heads + 2 KV) · D] to their tiles."""
-    groups, size = keys.shape[1], keys.shape[2]
+    groups, size = values.shape[1], values.shape[3]
     for n in range(rows.shape[0]):
         tile = tables[owners[n], positions[n] // TILE]
         j = positions[n] % TILE
@@ -54,37 +55,40 @@ def store(
             key = rows[n, (heads + k) * size : (heads + k + 1) * size]
             value = rows[n, (heads + groups + k) * size : (heads + groups + k + 1) * size]
             for d in range(size):
-                keys[tile, k, d, j] = key[d]
+                keys[tile, k, d // 8, d % 8, j] = key[d]
                 values[tile, k, j, d] = value[d]
 
 
-@njit(fastmath=FLAGS, inline="always")
+@njit(fastmath=FLAGS)
 def _score(query: Floats, tile: Floats, scores: Floats) -> None:
-    """Write the products of a query [D] with the 16 keys of a tile [D, 16]; D is a multiple of 8."""
+    """Write the products of a query [D / 8, 8] with the 16 keys of a tile [D / 8, 8, 16]."""
     for j in range(TILE):
         scores[j] = _ZERO
-    for d in range(0, len(query), 8):
-        a, b, c, e = query[d], query[d + 1], query[d + 2], query[d + 3]
-        f, g, h, i = query[d + 4], query[d + 5], query[d + 6], query[d + 7]
+    for m in range(tile.shape[0]):
+        part, keys = query[m], tile[m]
+        a, b, c, e, f, g, h, i = part[0], part[1], part[2], part[3], part[4], part[5], part[6], part[7]
+        ka, kb, kc, ke, kf, kg, kh, ki = keys[0], keys[1], keys[2], keys[3], keys[4], keys[5], keys[6], keys[7]
         for j in range(TILE):
-            left = (a * tile[d, j] + b * tile[d + 1, j]) + (c * tile[d + 2, j] + e * tile[d + 3, j])
-            right = (f * tile[d + 4, j] + g * tile[d + 5, j]) + (h * tile[d + 6, j] + i * tile[d + 7, j])
+            left = (a * ka[j] + b * kb[j]) + (c * kc[j] + e * ke[j])
+            right = (f * kf[j] + g * kg[j]) + (h * kh[j] + i * ki[j])
             scores[j] += left + right
 
 
-@njit(fastmath=FLAGS, inline="always")
+@njit(fastmath=FLAGS)
 def _accumulate(weights: Floats, tile: Floats, out: Floats) -> None:
     """Add the values of a tile [16, D], weighted, to `out` [D]."""
     for j in range(0, TILE, 8):
         a, b, c, e = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
         f, g, h, i = weights[j + 4], weights[j + 5], weights[j + 6], weights[j + 7]
+        va, vb, vc, ve = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
+        vf, vg, vh, vi = tile[j + 4], tile[j + 5], tile[j + 6], tile[j + 7]
         for d in range(len(out)):
-            left = (a * tile[j, d] + b * tile[j + 1, d]) + (c * tile[j + 2, d] + e * tile[j + 3, d])
-            right = (f * tile[j + 4, d] + g * tile[j + 5, d]) + (h * tile[j + 6, d] + i * tile[j + 7, d])
+            left = (a * va[d] + b * vb[d]) + (c * vc[d] + e * ve[d])
+            right = (f * vf[d] + g * vg[d]) + (h * vh[d] + i * vi[d])
             out[d] += left + right
 
 
-@njit(fastmath=FLAGS, inline="always")
+@njit(fastmath=FLAGS)
 def _softmax(scores: Floats, low: int, high: int, scale: float, softcap: float, bits: Integers) -> None:
     """Turn scores into weights in place; only those from `low` up to `high` count, the length is whole tiles."""
     factor, cap = np.float32(scale), np.float32(softcap)
@@ -135,8 +139,9 @@ def attend(
     A row at position i sees i - window + 1 … i, all up to i where `window` is 0. `tables` [spans, tiles] names the
     tiles of every span, `owners` [N] the span of every row. `softcap` bounds scores by tanh; 0 does not.
     """
-    groups, size = keys.shape[1], keys.shape[2]
-    shared = heads // groups
+    groups, size = values.shape[1], values.shape[3]
+    shared, parts = heads // groups, size // 8
+    queries = rows.reshape(rows.shape[0], -1, 8)
     for unit in prange(rows.shape[0] * groups):
         n, k = unit // groups, unit % groups
         table = tables[owners[n]]
@@ -148,8 +153,8 @@ def attend(
         for t in range(first, last):
             tile = keys[table[t], k]
             for h in range(shared):
-                place = (k * shared + h) * size
-                _score(rows[n, place : place + size], tile, scores[h, (t - first) * TILE : (t - first + 1) * TILE])
+                head = (k * shared + h) * parts
+                _score(queries[n, head : head + parts], tile, scores[h, (t - first) * TILE : (t - first + 1) * TILE])
         for h in range(shared):
             _softmax(scores[h], low - first * TILE, high - first * TILE, scale, softcap, bits)
         for h in range(shared):
