@@ -36,6 +36,11 @@ class TargetMetrics:
             ["kind"],
             registry=registry,
         )
+        self._price = Gauge(
+            "foreword_target_price",
+            "Survival that a candidate has to exceed to be worth verifying.",
+            registry=registry,
+        )
         self._prompt_rows = Counter(
             "foreword_target_prompt_tokens", "Tokens of prompts read into the cache.", registry=registry
         )
@@ -72,6 +77,7 @@ class TargetMetrics:
         self._waiting.set(status.load.waiting)
         self._resident.set(status.resident_tokens)
         self._free.set(status.load.free_tokens or 0)
+        self._price.set(status.load.price)
         self._pages.labels("all").set(status.memory.pages)
         self._pages.labels("free").set(status.memory.free)
         self._prefix.labels("queried").inc(status.prefixes.queried)

@@ -16,6 +16,8 @@ and the others 10, a quantile of 0.9 says 10 of all.
 """
 
 
+_SHORT_CONTEXT = 255
+"""Contexts up to here count as one; longer ones fall into cells of powers of two."""
 _SETTLED = 3
 """Steps of a cell before its median counts."""
 
@@ -83,7 +85,7 @@ class Acceptance:
 
 
 class StepTimes:
-    """Running medians of step times by number of rows; the cost curve of a target.
+    """Running medians of step times: by rows for the target's own decisions, by rows and context as its cost curve.
 
     Rows fall into cells of powers of two. Between medians the curve is interpolated, below them it is level, beyond
     them it goes on with the mean slope of all. Step times grow faster with more rows, so that this is a low guess on
@@ -94,6 +96,7 @@ class StepTimes:
     def __init__(self, window: int = 33) -> None:
         self._window = window
         self._times: dict[int, deque[tuple[int, int, int]]] = {}
+        self._by_context: dict[tuple[int, int], deque[tuple[int, int, int]]] = {}
         self._points: list[CostPoint] = []
         self._settled: list[CostPoint] = []
 
@@ -102,14 +105,16 @@ class StepTimes:
         cell = (rows - 1).bit_length()
         times = self._times.setdefault(cell, deque(maxlen=self._window))
         times.append((step_us, rows, context))
+        both = cell, max(_SHORT_CONTEXT, context).bit_length()
+        self._by_context.setdefault(both, deque(maxlen=self._window)).append((step_us, rows, context))
         point = _point(times)
         kept = [p for p in self._points if (p.rows - 1).bit_length() != cell]
         self._points = sorted([*kept, point], key=lambda p: p.rows)
         self._settled = [p for p in self._points if len(self._times[(p.rows - 1).bit_length()]) >= _SETTLED]
 
     def curve(self) -> tuple[CostPoint, ...]:
-        """Return one measured point a cell, by rows."""
-        return tuple(self._points)
+        """Return one measured point for each cell of rows and context, by rows and then by context."""
+        return tuple(_point(self._by_context[cell]) for cell in sorted(self._by_context))
 
     def step_us(self, rows: int) -> float:
         """Return the expected time of a step with so many rows, in microseconds; 0 while nothing is known."""

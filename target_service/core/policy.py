@@ -19,9 +19,11 @@ class Part:
 
     rows: int = 0
     tokens: float = 0.0
+    leased: float = 0.0
+    """Those of `tokens` that are of leases, a row each: they are ready again as soon as the step is over."""
 
     def __add__(self, other: Part) -> Part:
-        return Part(self.rows + other.rows, self.tokens + other.tokens)
+        return Part(self.rows + other.rows, self.tokens + other.tokens, self.leased + other.leased)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,9 @@ class Worthwhile:
     τ(A) + τ(J) - ρ - τ(A + J), because either A is back while J's step runs, and so on round after round, or J waits
     for A then. So it waits iff for some J: E_J·S > E_A·(Δ + τ(A + J) - τ(A)), where E counts expected tokens and S is
     τ(A) - Δ and what rounds in step are shorter by, if anything, at most τ(A) (docs/decisions/0004-step-policy.md).
+
+    Sessions on leases among A take part in both steps of taking turns and in one of a round in step. Of E tokens of
+    such a round L are theirs, and it has to be shorter by that share to be worth as much.
     """
 
     def decide(self, now_us: int, ready: Part, waiting: Sequence[Arrival], *, step_us: StepTime) -> Decision:
@@ -103,8 +108,9 @@ class Worthwhile:
             together = step_us(ready.rows + joined.rows)
             saved = alone - delay
             if reply_us is not None:
-                shorter = alone + step_us(joined.rows) - reply_us - together
-                saved = min(alone, saved + max(0.0, shorter))
+                in_turns = alone + step_us(joined.rows + round(ready.leased))
+                in_step = (reply_us + together) * (1.0 + ready.leased / (ready.tokens + joined.tokens))
+                saved = min(alone, saved + max(0.0, in_turns - in_step))
             if joined.tokens * saved > ready.tokens * (delay + together - alone):
                 return WaitUntil(now_us + delay)
         return StartNow()

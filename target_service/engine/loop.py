@@ -12,6 +12,7 @@ from foreword.runner.port import Runner
 from target_service.core.budget import Budget
 from target_service.core.estimates import StepTimes
 from target_service.core.policy import Decision, Part, StartNow, StepPolicy
+from target_service.core.price import SmoothPrice
 from target_service.core.state import Phase
 from target_service.engine.admission import Bars
 from target_service.engine.allotment import Allotment
@@ -57,6 +58,7 @@ class Engine:
         self._policy = policy
         self._times = times or StepTimes()
         self._recent: deque[int] = deque(maxlen=33)
+        self._price = SmoothPrice()
         self._runner = runner
         self._budget = options.budget
         self._outbox = Outbox()
@@ -161,11 +163,13 @@ class Engine:
     def _report(self, now_us: int) -> None:
         self._status_us = now_us + STATUS_EVERY_US
         memory = self._runner.memory
+        self._price.add(self._outlook.price(self._times.step_us))
         load = LoadReport(
             sessions=len(self._sessions),
             waiting=self._line.waiting,
             free_tokens=memory.free * memory.page_size,
             step_us=median_low(self._recent) if self._recent else 0,
+            price=self._price.value,
         )
         status = Status(
             load,

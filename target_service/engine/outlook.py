@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Protocol
+
 from foreword.protocol.messages import BlockOrder
 from target_service.core.budget import Budget
-from target_service.core.policy import Arrival, Part
+from target_service.core.estimates import Replies
+from target_service.core.policy import Arrival, Part, StepTime
+from target_service.core.price import price
 from target_service.core.state import Phase
 from target_service.core.step import behind, buildable, unread
 from target_service.engine.record import Place, Record
-from target_service.engine.sessions import Sessions
+
+
+class Watched(Protocol):
+    """The sessions of an engine, as far as they matter here."""
+
+    replies: Replies
+    """Reply times of all sessions, for those that have none yet."""
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield the records, oldest first."""
 
 
 class Outlook:
     """Looks at sessions; changes nothing."""
 
-    def __init__(self, sessions: Sessions, budget: Budget) -> None:
+    def __init__(self, sessions: Watched, budget: Budget) -> None:
         self._sessions = sessions
         self._budget = budget
 
     def ready(self) -> Part:
         """Return what is ready, as far as a step goes; what is read counts as one token, however much it is."""
-        rows, tokens, unread_rows = 0, 0.0, 0
+        rows, tokens, leased, unread_rows = 0, 0.0, 0.0, 0
         for record in self._sessions:
             session = record.session
             if record.place is not Place.CACHED:
@@ -30,9 +44,10 @@ class Outlook:
             elif buildable(session):
                 rows += 1 + (len(session.block.ids) if session.block else 0)
                 tokens += record.emitted.mean if session.block else 1.0
+                leased += session.phase is Phase.LEASE
         if unread_rows:
             rows, tokens = rows + min(unread_rows, self._budget.prompt_rows), tokens + 1.0
-        return Part(min(rows, self._budget.step_rows), tokens)
+        return Part(min(rows, self._budget.step_rows), tokens, leased)
 
     def arrivals(self, now_us: int) -> list[Arrival]:
         """Return the sessions whose block is expected: by the end of their wait, or as soon as they usually reply.
@@ -55,6 +70,13 @@ class Outlook:
                 if due_us is not None:
                     arrivals.append(_arrival(record, record.rows, due_us, limit_us=None))
         return arrivals
+
+    def price(self, step_us: StepTime) -> float | None:
+        """Return the price of a verified token, with every session that decodes in one step; None without any."""
+        decoding = [r for r in self._sessions if r.place is Place.CACHED and r.session.phase is not Phase.PREFILL]
+        rates = [record.acceptance.rate for record in decoding if record.session.tickets]
+        most = max((record.session.bounds.gamma_max for record in decoding), default=0)
+        return price(rates, len(decoding) - len(rates), most=most, step_us=step_us)
 
     def _due(self, record: Record, now_us: int) -> int | None:
         """Return when the session's block is expected: by its own replies, before it has any by everybody's."""

@@ -6,29 +6,37 @@ from foreword.runner.port import Rows, Runner
 from target_service.core.estimates import StepTimes
 from target_service.ports import Now
 
-ROWS = (1, 2, 4, 8, 16)
-"""Rows of the measured steps."""
-REPEATS = 5
-_CONTEXT = 32
+SHORT, LONG = 32, 512
 """Tokens that stand before the measured rows."""
+ROWS, LONG_ROWS = (1, 2, 4, 8, 16, 64), (1, 8)
+"""Rows of the measured steps, behind a short context and behind a long one."""
+REPEATS = 3
+"""Steps that count of each size: as many as it takes for a size to count."""
 
 
 def warm_up(runner: Runner, *, now: Now) -> StepTimes:
-    """Measure steps of one slot and return their times; the runner is left without slots."""
+    """Measure steps of one slot, as far as they fit, and return their times; the runner is left without slots."""
     times = StepTimes()
-    slot = 0
-    runner.open(slot)
-    context = min(_CONTEXT, runner.longest_context - max(ROWS))
-    if context >= 1:
-        runner.forward([Rows(slot, (0,) * context, 0)])
-    for rows in ROWS:
-        if max(context, 0) + rows > runner.longest_context:
-            break
+    memory = runner.memory
+    room = min(runner.longest_context, memory.pages * memory.page_size)
+    runner.open(0)
+    _measure(runner, times, max(0, min(SHORT, room - 16)), ROWS, room=room, now=now)
+    _measure(runner, times, LONG, LONG_ROWS, room=room, now=now)
+    runner.close(0)
+    return times
+
+
+def _measure(runner: Runner, times: StepTimes, context: int, sizes: tuple[int, ...], *, room: int, now: Now) -> None:
+    """Measure steps behind so many tokens, of each size that there is room for."""
+    held = runner.length(0)
+    if context + sizes[0] > room:
+        return
+    if context > held:
+        runner.forward([Rows(0, (0,) * (context - held), 0)])
+    for rows in (size for size in sizes if context + size <= room):
         for repeat in range(REPEATS + 1):
             started_us = now()
-            runner.forward([Rows(slot, (0,) * rows, rows)])
+            runner.forward([Rows(0, (0,) * rows, rows)])
             if repeat:  # the first one may pay for kernels and memory
-                times.add(rows, max(context, 0), step_us=now() - started_us)
-            runner.truncate(slot, max(context, 0))
-    runner.close(slot)
-    return times
+                times.add(rows, context, step_us=now() - started_us)
+            runner.truncate(0, context)

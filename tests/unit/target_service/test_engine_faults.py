@@ -209,7 +209,7 @@ def test_each_second_the_engine_says_how_it_is() -> None:
     bench.run(1500)
     statuses = [m for _, batch in bench.channel.batches for m in batch if isinstance(m, Status)]
     assert len(statuses) == 2
-    assert statuses[1].load == LoadReport(sessions=1, waiting=0, free_tokens=59 * 16, step_us=20_000)
+    assert statuses[1].load == LoadReport(sessions=1, waiting=0, free_tokens=59 * 16, step_us=20_000, price=0.7**8)
     assert (statuses[1].resident_tokens, statuses[1].memory) == (7, Memory(16, 60, 59))
     assert statuses[0].prefixes == PrefixHits(), "the first status comes before anything else"
     assert statuses[1].prefixes == PrefixHits(queried=5, hit=0)

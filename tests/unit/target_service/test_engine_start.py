@@ -52,11 +52,20 @@ def test_the_warm_up_measures_what_fits_and_leaves_nothing(context: int) -> None
     model = SyntheticModel(step_ms=20.0, slope_ms=1.0, knee=4, context=context)
     runner = SyntheticRunner(model, side=Side.TARGET, pace=pace)
     times = warm_up(runner, now=time.now)
-    measured = [(point.rows, point.step_us) for point in times.curve()]
-    assert measured[:3] == [(1, 20_000), (2, 20_000), (4, 20_000)]
-    if context >= 20:
-        assert measured[3:] == [(8, 24_000), (16, 32_000)]
+    measured = [(point.rows, point.context, round(point.step_us, -1)) for point in times.curve()]
+    short = {4096: 32, 20: 4, 9: 0}[context]
+    wanted = [(1, short, 20_000), (2, short, 20_000), (4, short, 20_000), (8, short, 24_000), (16, short, 32_000)]
+    if context == 4096:
+        wanted += [(64, 32, 80_000), (1, 512, 20_000), (8, 512, 24_000)]
+    assert measured == sorted(point for point in wanted if point[0] + short <= context)
+    assert times.step_us(1) == 20_000, "every size counts from the start"
     assert runner.resident_tokens == 0
+
+
+def test_the_warm_up_goes_no_further_than_the_pages() -> None:
+    runner = SyntheticRunner(SyntheticModel(step_ms=0.0), side=Side.TARGET, pages=2, page_size=16)
+    assert [point.rows for point in warm_up(runner, now=lambda: 0).curve()] == [1, 2, 4, 8, 16]
+    assert runner.memory.free == 2
 
 
 def test_settings_reach_the_engine(tmp_path: Path) -> None:

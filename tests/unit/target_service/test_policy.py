@@ -89,6 +89,14 @@ def test_groups_that_take_turns_are_brought_into_step(
     assert Worthwhile().decide(0, READY, waiting, step_us=flat) == expected
 
 
+def test_leases_make_a_round_in_step_worth_less() -> None:
+    """One of 12 + 20 ms brings 6 tokens, one in turns 6 and those of the lease once more in 20 + 20."""
+    waiting = [arrival(12_000, reply_us=12_000)]
+    assert Worthwhile().decide(0, Part(2, 3.5), waiting, step_us=flat) == WaitUntil(12_000)  # 3·(8 + 8) > 3.5·12
+    half = Part(2, 3.5, leased=1.0)  # 3·(8 + 40 - 32·(1 + 1/6.5)) < 3.5·12
+    assert Worthwhile().decide(0, half, waiting, step_us=flat) == StartNow()
+
+
 def test_groups_stay_apart_where_a_common_step_is_as_long_as_both() -> None:
     waiting = [arrival(12_000, reply_us=12_000)]
     assert Worthwhile().decide(0, READY, waiting, step_us=lambda rows: 4_000.0 * rows) == StartNow()
@@ -230,6 +238,20 @@ def test_a_first_step_that_was_slow_does_not_keep_its_size_away() -> None:
         times.add(160, 100, step_us=22_000)
     assert times.step_us(160) == 22_000
     assert [point.rows for point in times.curve()] == [1, 16, 64, 160]
+
+
+def test_the_cost_curve_tells_rows_and_contexts_apart() -> None:
+    times = StepTimes()
+    for context, us in ((30, 20_000), (200, 21_000), (900, 25_000), (1_000, 27_000), (1_030, 30_000)):
+        times.add(4, context, step_us=us)
+    times.add(16, 900, step_us=29_000)
+    assert [(p.rows, p.context, p.step_us) for p in times.curve()] == [
+        (4, 30, 20_000),
+        (4, 900, 25_000),
+        (4, 1_030, 30_000),
+        (16, 900, 29_000),
+    ]
+    assert times.step_us(4) == 25_000, "the target's own curve is over all contexts"
 
 
 def test_step_times_are_medians_between_which_the_curve_is_straight() -> None:

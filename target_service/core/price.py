@@ -1,0 +1,67 @@
+"""The price of a verified token: what a candidate's survival has to exceed to be worth a row of the step; pure.
+
+A step yields a token for each of its sessions, and for every further row the survival of that candidate: the
+probability that it and all before it are kept. Rows in the order of their survival make a step best until the tokens a
+second fall (DESIGN.md, "Time"). The survival of the last of them is the price. It is 1 where no candidate pays, and
+next to nothing where steps are flat in their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+_LEAST = 0.01
+"""Candidates that hardly survive are not looked at."""
+_WEIGHT = 0.3
+"""Of the newest price in the mean: a step time that is measured oscillates, and the price with it."""
+
+
+def price(rates: Sequence[float], plain: int, *, most: int, step_us: Callable[[int], float]) -> float | None:
+    """Return the price, from 0 to 1, of a step with `plain` sessions without drafts beside those with `rates`.
+
+    A rate is the probability of a session's candidate to be kept if all before it were; its j-th candidate of at most
+    `most` survives with rate^j. `step_us` is the measured time of a step with so many rows. None without sessions, and
+    before anything is measured.
+    """
+    rows = len(rates) + plain
+    if not rows or step_us(rows) <= 0.0:
+        return None
+    if not rates:
+        return _of_the_first(rows, most=most, step_us=step_us)
+    tokens = float(rows)
+    best, last = tokens / step_us(rows), 1.0
+    for survival in _survivals(rates, most=most):
+        rows, tokens = rows + 1, tokens + survival
+        pace = tokens / step_us(rows)
+        if pace >= best:
+            best, last = pace, survival
+    return last
+
+
+def _survivals(rates: Sequence[float], *, most: int) -> list[float]:
+    """Return the survivals of all candidates that sessions may have, the largest first."""
+    found = [rate**j for rate in rates for j in range(1, most + 1) if rate**j >= _LEAST]
+    return sorted(found, reverse=True)
+
+
+def _of_the_first(rows: int, *, most: int, step_us: Callable[[int], float]) -> float:
+    """Return what a candidate would have to exceed where nobody has any: the slope of the step over a block."""
+    before = step_us(rows)
+    return min(1.0, max(0.0, rows * (step_us(rows + most) - before) / (most * before))) if most else 1.0
+
+
+class SmoothPrice:
+    """A running mean of prices."""
+
+    def __init__(self) -> None:
+        self._mean: float | None = None
+
+    @property
+    def value(self) -> float:
+        """The mean; 0 before there was a price."""
+        return self._mean or 0.0
+
+    def add(self, latest: float | None) -> None:
+        """Add one, if there is one."""
+        if latest is not None:
+            self._mean = latest if self._mean is None else self._mean + _WEIGHT * (latest - self._mean)

@@ -1,0 +1,98 @@
+"""What a verified token costs, and that it is what the best step says."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foreword.models.synthetic import SyntheticModel
+from target_service.core.estimates import Acceptance
+from target_service.core.price import SmoothPrice, price
+from target_service.engine.messages import Status
+from tests.unit.target_service.kit import Bench, Peer, open_session
+
+RATES = st.lists(st.floats(0.05, 0.95), min_size=1, max_size=3)
+
+
+def flat(rows: int) -> float:
+    return 20_000.0
+
+
+def kneed(rows: int) -> float:
+    return 20_000.0 + 1_000.0 * max(0, rows - 16)
+
+
+def test_where_steps_are_flat_every_candidate_pays() -> None:
+    assert price([0.75] * 4, 0, most=4, step_us=flat) == pytest.approx(0.75**4)
+    assert price([], 8, most=4, step_us=flat) == 0.0
+
+
+def test_where_a_row_costs_as_much_as_a_step_none_does() -> None:
+    assert price([0.75] * 4, 0, most=4, step_us=lambda rows: 1_000.0 * rows) == 1.0
+    assert price([], 8, most=4, step_us=lambda rows: 1_000.0 * rows) == 1.0
+
+
+def test_before_anything_is_measured_there_is_no_price() -> None:
+    assert price([0.75], 0, most=4, step_us=lambda rows: 0.0) is None
+    assert price([], 0, most=4, step_us=flat) is None
+    smooth = SmoothPrice()
+    smooth.add(None)
+    assert smooth.value == 0.0
+
+
+def test_the_price_rises_with_the_load() -> None:
+    """Behind the knee a row costs 1 of 20 ms, hence a token of every 20 that the step yields."""
+    prices = [price([0.75] * sessions, 0, most=8, step_us=kneed) or 0.0 for sessions in (2, 4, 8, 16, 32)]
+    assert prices == sorted(prices)
+    assert prices[0] < 0.15
+    assert prices[-1] == 1.0
+
+
+@given(rates=RATES, plain=st.integers(0, 3), base=st.integers(1_000, 30_000), slope=st.integers(0, 3_000))
+def test_it_is_the_last_candidate_of_the_best_of_all_allocations(
+    rates: list[float], plain: int, base: int, slope: int
+) -> None:
+    def step_us(rows: int) -> float:
+        return float(base + slope * rows)
+
+    most = 3
+
+    def pace(gammas: tuple[int, ...]) -> float:
+        tokens = plain + sum(sum(rate**j for j in range(gamma + 1)) for rate, gamma in zip(rates, gammas, strict=True))
+        return tokens / step_us(plain + len(rates) + sum(gammas))
+
+    best = max(pace(gammas) for gammas in product(range(most + 1), repeat=len(rates)))
+    found = price(rates, plain, most=most, step_us=step_us)
+    assert found is not None
+    by_price = tuple(sum(rate**j >= max(found, 0.01) for j in range(1, most + 1)) for rate in rates)
+    assert pace(by_price) == pytest.approx(best, rel=0.02)
+
+
+def test_a_price_is_smoothed_and_starts_where_it_is() -> None:
+    smooth = SmoothPrice()
+    smooth.add(0.5)
+    assert smooth.value == 0.5
+    smooth.add(1.0)
+    assert 0.5 < smooth.value < 0.8
+
+
+def test_acceptance_counts_up_to_the_first_refusal() -> None:
+    acceptance = Acceptance(start=0.5, weight=2.0, keep=1.0)
+    acceptance.add(2, 4)  # three were decided: two kept, one refused
+    acceptance.add(3, 3)
+    acceptance.add(0, 0)
+    assert acceptance.rate == pytest.approx((1 + 2 + 3) / (2 + 3 + 3))
+
+
+def test_each_second_the_price_is_reported() -> None:
+    model = SyntheticModel(step_ms=20.0, slope_ms=4.0, knee=1)
+    bench, peers = Bench(model=model), [Peer(sid) for sid in range(1, 9)]
+    for peer in peers:  # one by one, so that the engine gets to know steps of 1 to 8 rows
+        bench.command(open_session(peer.sid, first=peer.plain(64), with_ticket=False), ms=150 * peer.sid)
+    bench.run(2500)
+    reported = [m.load.price for _, batch in bench.channel.batches for m in batch if isinstance(m, Status)]
+    assert reported[0] == 0.0
+    assert 0.0 < reported[-1] < 1.0
