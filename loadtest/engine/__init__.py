@@ -1,0 +1,1 @@
+"""The target's engine against transformers on the same weights, dtype and threads."""
