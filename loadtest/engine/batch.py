@@ -64,7 +64,7 @@ def report_of(made: Written, steps: Mapping[Dtype, Steps], sessions: int) -> Rep
         ],
         tables=[rates.table(f"{sessions} sessions, tokens/s while all are in their middle", rows)],
         draw=partial(rates.draw, label=f"{sessions} sessions, tokens/s"),
-        notes=("one sequence: from its first token to its last; steps are means, those that read prompts included",),
+        notes=("one sequence: from its first token to its last",),
     )
 
 

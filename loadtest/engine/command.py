@@ -66,4 +66,4 @@ async def measure(plan: Plan, progress: Progress) -> Findings:
             progress.now(f"{part.value}: starting")
             reports.append(await _PARTS[part](rig, plan, progress))
             progress.done()
-    return findings_of(reports)
+    return findings_of(reports, plan.repeats)

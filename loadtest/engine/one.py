@@ -61,7 +61,7 @@ def report_of(made: Written, steps: dict[Dtype, Steps]) -> Report:
             decode.table("One session, tokens/s from first token to last", extra),
         ],
         draw=partial(calls.draw, label="one session, tokens/s"),
-        notes=("[low, high] holds the median of repeats; texts in bfloat16 part at near-ties",),
+        notes=("texts in bfloat16 part at near-ties; the steps are means, those that read the prompt included",),
     )
 
 

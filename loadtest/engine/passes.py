@@ -46,9 +46,10 @@ class Shape:
     @property
     def name(self) -> str:
         """What a table calls it."""
+        rows = "1 row" if self.rows == 1 else f"{self.rows} rows"
         if self.peer is not None:
-            return f"{self.peer.value}, {self.rows} rows" if self.rows > 1 else f"{self.peer.value}, 1 row"
-        return f"1 session, {self.rows} rows" if self.sessions == 1 else f"{self.sessions} sessions, 1 row"
+            return f"{self.peer.value}, {rows}"
+        return f"1 session, {rows}" if self.sessions == 1 else f"{self.sessions} sessions, {rows}"
 
     @property
     def counts(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from loadtest.bench.bar import Bar
 from loadtest.bench.findings import Findings, Table
 from loadtest.bench.show import number
-from loadtest.bench.summary import Summary
+from loadtest.bench.summary import Summary, summarize
 from loadtest.engine.plan import Part
 
 if TYPE_CHECKING:
@@ -29,8 +29,12 @@ class Report:
     notes: Sequence[str] = ()
 
 
-def findings_of(reports: Sequence[Report]) -> Findings:
-    """Return all parts as one."""
+def findings_of(reports: Sequence[Report], repeats: int) -> Findings:
+    """Return all parts as one; `repeats` is how often each arm was measured."""
+    coverage = summarize([0.0] * repeats).coverage
+    said = (
+        f"medians of {repeats} repeats, interleaved; in brackets an interval that holds the median with {coverage:.0%}"
+    )
 
     def draw(figure: Figure) -> None:
         figure.set_figwidth(4.5 * len(reports))
@@ -41,7 +45,7 @@ def findings_of(reports: Sequence[Report]) -> Findings:
         figures={report.part.value: report.figures for report in reports},
         bars=[bar for report in reports for bar in report.bars],
         tables=[table for report in reports for table in report.tables],
-        notes=list(dict.fromkeys(note for report in reports for note in report.notes)),
+        notes=[*(note for report in reports for note in report.notes), said],
         draw=draw,
     )
 

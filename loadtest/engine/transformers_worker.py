@@ -77,9 +77,9 @@ class Worker:
         return {"seconds": seconds, "arrivals": [at] * len(prompts), "ids": ids}
 
     def continuous(self, dtype: str, prompts: list[list[int]], tokens: int) -> dict[str, Any]:
-        """Return what `generate_batch` wrote and when, with a cache that is as large as it has to be.
+        """Return what `generate_batch` wrote and when, in the order of its ends.
 
-        Left to itself it takes most of the machine's memory for it.
+        The cache is as large as it has to be; left to itself it takes most of the machine's memory for one.
         """
         model = self._model(dtype)
         pages = sum(math.ceil((len(prompt) + tokens) / _BATCH_PAGE) + 1 for prompt in prompts)
@@ -96,10 +96,9 @@ class Worker:
             warmup=False,
         )
         seconds = time.perf_counter() - began
-        outputs = {tuple(one.prompt_ids): one for one in made.values()}
-        in_order = [outputs[tuple(prompt)] for prompt in prompts]
-        arrivals = [[moment - began for moment in one.timestamps] for one in in_order]
-        return {"seconds": seconds, "arrivals": arrivals, "ids": [one.generated_tokens for one in in_order]}
+        outputs = list(made.values())
+        arrivals = [[moment - began for moment in one.timestamps] for one in outputs]
+        return {"seconds": seconds, "arrivals": arrivals, "ids": [one.generated_tokens for one in outputs]}
 
     def passes(self, dtype: str, rows: int, context: int, seconds: float) -> dict[str, Any]:
         """Return the seconds of forward passes of some rows of one sequence behind cached ones."""
