@@ -62,6 +62,10 @@ class StepPolicy(Protocol):
         """Return what to do; `waiting` are the sessions that are expected, those with a limit within it."""
 
 
+_ROUNDS = 3
+"""Rounds for which sessions that have been brought into step are taken to stay there."""
+
+
 class Immediate:
     """Starts as soon as anything is ready."""
 
@@ -87,7 +91,8 @@ class Worthwhile:
     more than that where sessions in step have shorter rounds than two groups that take turns: with J's reply time ρ by
     τ(A) + τ(J) - ρ - τ(A + J), because either A is back while J's step runs, and so on round after round, or J waits
     for A then. So it waits iff for some J: E_J·S > E_A·(Δ + τ(A + J) - τ(A)), where E counts expected tokens and S is
-    τ(A) - Δ and what rounds in step are shorter by, if anything, at most τ(A) (docs/decisions/0004-step-policy.md).
+    τ(A) - Δ and what three rounds in step are shorter by, if anything, at most τ(A): the wait is paid once, and rounds
+    are shorter until sessions come and go (docs/decisions/0004-step-policy.md).
 
     Sessions on leases among A take part in both steps of taking turns and in one of a round in step. Of E tokens of
     such a round L are theirs, and it has to be shorter by that share to be worth as much.
@@ -110,7 +115,7 @@ class Worthwhile:
             if reply_us is not None:
                 in_turns = alone + step_us(joined.rows + round(ready.leased))
                 in_step = (reply_us + together) * (1.0 + ready.leased / (ready.tokens + joined.tokens))
-                saved = min(alone, saved + max(0.0, in_turns - in_step))
+                saved = min(alone, saved + _ROUNDS * max(0.0, in_turns - in_step))
             if joined.tokens * saved > ready.tokens * (delay + together - alone):
                 return WaitUntil(now_us + delay)
         return StartNow()

@@ -74,11 +74,13 @@ def test_waiting_must_be_worth_it(due_us: int, tokens: float, expected: object) 
 @pytest.mark.parametrize(
     ("due_us", "reply_us", "tokens", "expected"),
     [
-        (19_000, 19_000, 30.0, WaitUntil(19_000)),  # in step 19 + 20 ms, in turns 20 + 20: 30·(1 + 1) > 3·19
+        (19_000, 19_000, 30.0, WaitUntil(19_000)),  # in step 19 + 20 ms, in turns 20 + 20: 30·(1 + 3·1) > 3·19
         (19_000, 20_000, 30.0, StartNow()),  # in step no shorter than in turns: 30·1 < 3·19
-        (12_000, 12_000, 2.5, WaitUntil(12_000)),  # 2.5·(8 + 8) > 3·12
-        (12_000, 12_000, 2.0, StartNow()),  # 2·(8 + 8) < 3·12: they can wait for the others instead
-        (2_000, 1_000, 2.0, WaitUntil(2_000)),  # 2·20 > 3·2, for nobody loses more than a step
+        (12_000, 12_000, 1.9, WaitUntil(12_000)),  # 1.9·20 > 3·12, for nobody loses more than a step
+        (12_000, 12_000, 1.7, StartNow()),  # 1.7·20 < 3·12: they can wait for the others instead
+        (16_000, 16_000, 3.1, WaitUntil(16_000)),  # 3.1·(4 + 3·4) > 3·16
+        (16_000, 16_000, 2.9, StartNow()),  # 2.9·(4 + 3·4) < 3·16
+        (2_000, 1_000, 2.0, WaitUntil(2_000)),  # 2·20 > 3·2
         (20_000, 12_000, 99.0, StartNow()),  # comes no sooner than the next step
     ],
 )
@@ -92,8 +94,8 @@ def test_groups_that_take_turns_are_brought_into_step(
 def test_leases_make_a_round_in_step_worth_less() -> None:
     """One of 12 + 20 ms brings 6 tokens, one in turns 6 and those of the lease once more in 20 + 20."""
     waiting = [arrival(12_000, reply_us=12_000)]
-    assert Worthwhile().decide(0, Part(2, 3.5), waiting, step_us=flat) == WaitUntil(12_000)  # 3·(8 + 8) > 3.5·12
-    half = Part(2, 3.5, leased=1.0)  # 3·(8 + 40 - 32·(1 + 1/6.5)) < 3.5·12
+    assert Worthwhile().decide(0, Part(2, 3.5), waiting, step_us=flat) == WaitUntil(12_000)  # 3·20 > 3.5·12
+    half = Part(2, 3.5, leased=1.5)  # 3·(8 + 3·(40 - 32·(1 + 1.5/6.5))) < 3.5·12
     assert Worthwhile().decide(0, half, waiting, step_us=flat) == StartNow()
 
 
