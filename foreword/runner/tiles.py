@@ -60,10 +60,14 @@ class TiledKeyValues:
     def attend_packed(
         self, layer: int, rows: Floats, heads: int, plan: StepPlan, *, tables: Integers, manner: Manner
     ) -> Floats:
-        """Write keys and values of packed rows [N, (heads + 2 KV heads) · D] and attend; float32 [N, heads · D]."""
+        """Write keys and values of packed rows [N, (heads + 2 KV heads) · D] and attend; float32 [N, heads · D].
+
+        Rows may come filled up: what comes of rows beyond those of the plan is 0.
+        """
         keys, values = self._keys[layer], self._values[layer]
         store(rows, heads, plan.positions, plan.owners, tables, keys, values)
         out = np.empty((rows.shape[0], heads * values.shape[3]), np.float32)
+        out[len(plan.positions) :] = 0
         attend(
             rows,
             heads,

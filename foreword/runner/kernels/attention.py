@@ -4,6 +4,7 @@ Keys lie position innermost, [tiles, KV heads, D / 8, 8, 16], values with the di
 KV heads, 16, D]: scores and sums are then vectors of neighbours, no reduction runs across a vector, and everything is
 added up in one order. Loops run over shapes or constants, whole dimensions at a time: an index that is a sum keeps the
 compiler from making vectors of them. A packed row holds its query heads, then its key heads, then its value heads.
+There are as many rows as positions; what stands behind them is filling, and is left alone.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def rotate(rows: Floats, heads: int, size: int, cosines: Floats, sines: Floats, 
     Su et al. 2021, RoFormer, in the layout of halves; what lies behind R in a head stays as it is.
     """
     half = cosines.shape[1]
-    for n in range(rows.shape[0]):
+    for n in range(len(positions)):
         cos, sin = cosines[positions[n]], sines[positions[n]]
         for head in range(heads):
             first = rows[n, head * size : head * size + half]
@@ -48,7 +49,7 @@ def store(
 ) -> None:
     """Write the keys and values of packed rows [N, (heads + 2 KV) · D] to their tiles."""
     groups, size = values.shape[1], values.shape[3]
-    for n in range(rows.shape[0]):
+    for n in range(len(positions)):
         tile = tables[owners[n], positions[n] // TILE]
         j = positions[n] % TILE
         for k in range(groups):
@@ -142,7 +143,7 @@ def attend(
     groups, size = values.shape[1], values.shape[3]
     shared, parts = heads // groups, size // 8
     queries = rows.reshape(rows.shape[0], -1, 8)
-    for unit in prange(rows.shape[0] * groups):
+    for unit in prange(len(positions) * groups):
         n, k = unit // groups, unit % groups
         table = tables[owners[n]]
         high = positions[n] + 1

@@ -174,7 +174,7 @@ class Bench:
 
 
 def ticket(sid: int) -> bytes:
-    return bytes([sid]) * 16
+    return sid.to_bytes(2, "big") * 8
 
 
 def open_session(
