@@ -39,7 +39,7 @@ def report_of(made: Written, steps: dict[Dtype, Steps]) -> Report:
     decode = Rates.of(made, lambda outputs: outputs[0].decode_rate)
     against = {dtype: calls.against(dtype, PEERS) for dtype in DTYPES}
     alike = {dtype: _alike(made, dtype) for dtype in DTYPES}
-    ratios = ("ratio to the better of transformers", *(with_interval(against[dtype].ratio) for dtype in DTYPES))
+    ratios = ("ratio to the better one", *(with_interval(against[dtype].ratio) for dtype in DTYPES))
     extra: tuple[tuple[Cell, ...], ...] = (
         ("tokens until the texts part", *(str(alike[dtype]) for dtype in DTYPES)),
         ("step of the target, ms", *(steps[dtype].step_ms for dtype in DTYPES)),

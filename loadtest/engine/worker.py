@@ -27,7 +27,7 @@ class Environment(Enum):
 
     PASSIVE = "transformers"
     """`OMP_WAIT_POLICY=passive` and nothing else: they sleep."""
-    OURS = "transformers, env. of ours"
+    OURS = "transformers, our env."
     """As our engines are started: they look for some 50 µs before they sleep."""
 
     def variables(self, threads: int) -> dict[str, str]:
