@@ -12,6 +12,7 @@
     ├── Cancelled             CANCELLED            the caller went away
     ├── ProtocolFault         INTERNAL             a peer broke the protocol
     └── EngineFailure         INTERNAL             the engine process died or its forward pass raised
+        └── RunnerLost        INTERNAL             no further forward pass can succeed: the engine has to start again
 
 A message names what was wrong, the value seen and the value wanted.
 """
@@ -31,6 +32,7 @@ __all__ = [
     "Mismatch",
     "NotFound",
     "ProtocolFault",
+    "RunnerLost",
     "Unauthorized",
     "Unavailable",
 ]
@@ -140,3 +142,7 @@ class EngineFailure(ForewordError):
 
     code = "INTERNAL"
     retryable = True
+
+
+class RunnerLost(EngineFailure):
+    """A forward pass left its runner unusable: no further one can succeed, and the engine has to start again."""

@@ -10,7 +10,7 @@ import structlog
 from foreword.engine.process import EngineOptions, EngineProcess
 from foreword.errors import EngineFailure, ForewordError
 from target_service.engine.messages import Described
-from target_service.engine.run import ENTRY, EngineSettings
+from target_service.engine.run import ENTRY
 from target_service.hub import Hub
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -23,12 +23,19 @@ class EngineHost:
     """One engine at a time. `on_warm` is called with True when one is warm and with False when it is gone."""
 
     def __init__(
-        self, hub: Hub, settings: EngineSettings, *, options: EngineOptions, on_warm: Callable[[bool], None]
+        self,
+        hub: Hub,
+        settings: object,
+        *,
+        entry: str = ENTRY,
+        options: EngineOptions,
+        on_warm: Callable[[bool], None],
     ) -> None:
         self.described: Described | None = None
         """What the engine serves; None before the first one is warm."""
         self._hub = hub
         self._settings = settings
+        self._entry = entry
         self._options = options
         self._on_warm = on_warm
         self._engine: EngineProcess | None = None
@@ -38,7 +45,7 @@ class EngineHost:
         """Start the first engine and return when it is warm; raises what it failed with."""
         self._died.clear()
         engine = await EngineProcess.start(
-            ENTRY, self._settings, options=self._options, on_batch=self._hub.take, on_exit=self._exited
+            self._entry, self._settings, options=self._options, on_batch=self._hub.take, on_exit=self._exited
         )
         if not engine.is_running:  # it died before this line, and `_exited` has been called for it
             raise EngineFailure(f"{self._options.name}: ended as soon as it was warm")

@@ -6,10 +6,11 @@ import asyncio
 import gc
 import uuid
 from collections.abc import Coroutine
+from importlib.util import find_spec
 
 from foreword._version import __version__
 from foreword.engine.process import EngineOptions
-from foreword.errors import Unavailable
+from foreword.errors import InvalidField, Unavailable
 from foreword.protocol.info import ServerInfo
 from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
 from foreword.rpc.server import RpcServer, serve
@@ -19,12 +20,13 @@ from foreword.telemetry.metrics import MetricsServer, new_registry, serve_metric
 from target_service.core.budget import Budget
 from target_service.engine.messages import GiveUp, StopOpening
 from target_service.engine.models import ModelSettings
-from target_service.engine.run import EngineSettings
+from target_service.engine.run import ENTRY, EngineSettings
 from target_service.engine_host import EngineHost
 from target_service.hub import Hub
 from target_service.metrics import TargetMetrics
 from target_service.servicer import TargetServicer
 from target_service.settings import TargetSettings
+from target_service.tensor_parallel.settings import GROUP_ENTRY, GroupedSettings, GroupSettings, ray_environment
 
 _STAY = 0.75
 """Share of the grace time in which sessions may end by themselves; in the rest they are told to move."""
@@ -70,9 +72,11 @@ class TargetProcess:
     async def _started(self, address: str) -> None:
         self._address = advertised(self._settings, address)
         settings = self._settings
+        entry, told = engine_entry(settings, self._instance)
         self._host = EngineHost(
             self._hub,
-            engine_settings(settings, self._instance),
+            told,
+            entry=entry,
             options=engine_options(settings),
             on_warm=self._warm,
         )
@@ -120,7 +124,8 @@ class TargetProcess:
 
 def engine_options(settings: TargetSettings) -> EngineOptions:
     """Return how the engine process is started."""
-    environment = engine_environment(settings.threads, cache=cache_folder(settings.cache))
+    extra = ray_environment(settings.ray_address) if settings.tensor_parallel_size > 1 else {}
+    environment = engine_environment(settings.threads, extra, cache=cache_folder(settings.cache))
     return EngineOptions(environment, start_timeout_s=settings.start_timeout_s, name="target engine")
 
 
@@ -153,3 +158,21 @@ def engine_settings(settings: TargetSettings, instance: str) -> EngineSettings:
         log_level=settings.log.level,
         log_format=settings.log.format,
     )
+
+
+def engine_entry(settings: TargetSettings, instance: str) -> tuple[str, object]:
+    """Return what the engine process runs and what it is told: one model, or a group of ranks that share one."""
+    engine = engine_settings(settings, instance)
+    if settings.tensor_parallel_size == 1:
+        return ENTRY, engine
+    if find_spec("ray") is None:
+        wanted = "1, because Ray is not installed (pip install 'foreword[ray]')"
+        raise InvalidField("tensor_parallel_size", settings.tensor_parallel_size, wanted)
+    group = GroupSettings(
+        settings.tensor_parallel_size,
+        ray_address=settings.ray_address,
+        device=settings.device,
+        threads=settings.threads,
+        start_timeout_s=settings.start_timeout_s,
+    )
+    return GROUP_ENTRY, GroupedSettings(engine, group)

@@ -30,6 +30,16 @@ class TargetSettings(ServerSettings):
     )
     cache: Path | None = setting(None, "Folder for fetched and converted models; none takes the user's cache folder.")
     start_timeout_s: float = start_timeout()
+    tensor_parallel_size: int = setting(
+        1,
+        "Ranks that share every layer of the model, each a Ray actor; 1 needs no Ray.",
+        unit="ranks",
+        least=1,
+        most=64,
+    )
+    ray_address: str = setting(
+        "", "Ray cluster that the ranks run on; empty starts one on this machine.", wanted="host:port, or auto"
+    )
     max_sessions: int = setting(
         256, "Most sessions with room in the cache; more wait in line.", unit="sessions", least=1
     )

@@ -12,6 +12,7 @@ EXTRA_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "models": ("torch", "transformers", "accelerate", "gguf", "safetensors", "tokenizers", "huggingface_hub", "jinja2"),
     "bench": ("matplotlib",),
+    "ray": ("ray",),
 }
 """Modules that each extra brings."""
 _OWN: Final = ("foreword", "draft_service", "target_service", "orchestrator", "loadtest")

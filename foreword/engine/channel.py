@@ -37,6 +37,15 @@ class EngineChannel:
             if self._ended:
                 raise EngineStopped
 
+    def hand_over(self) -> tuple[socket.socket, bytes]:
+        """Return the socket, for somebody else to go on with, and what was read from it and is not complete.
+
+        Raises EngineStopped if the service has asked for the end or is gone.
+        """
+        if self._ended:
+            raise EngineStopped
+        return self._socket, self._unpacker.rest
+
     def ready(self, info: object = None) -> None:
         """Tell the service that the engine has started; `info` is what it wants to say about itself."""
         self.is_ready = True

@@ -43,11 +43,27 @@ def pack(kind: Kind, value: object = None) -> bytes:
     return _HEADER.pack(len(body), kind) + body
 
 
+def whole_bytes(data: bytes | bytearray) -> int:
+    """Return how many bytes at the start of `data` are complete messages."""
+    end = 0
+    while len(data) - end >= _HEADER.size:
+        length, _ = _HEADER.unpack_from(data, end)
+        if len(data) - end < _HEADER.size + length:
+            break
+        end += _HEADER.size + length
+    return end
+
+
 class Unpacker:
     """Cuts a stream of bytes into messages."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+
+    @property
+    def rest(self) -> bytes:
+        """Bytes of a message that is not complete."""
+        return bytes(self._buffer)
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[tuple[Kind, Any]]:
         """Take bytes; yield the messages that are complete now. The iterator must be used up before the next call."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers.distributed.configuration_utils import DistributedConfig
 
 from foreword.errors import InvalidField, Mismatch
 from foreword.models.device import find_device
@@ -29,6 +30,8 @@ class LoadedModel:
     info: ModelInfo
     tokenizer: FastTokenizer
     folder: Path
+    embedding_rows: int
+    """Rows of the embedding over all ranks: the vocabulary and what fills it up."""
 
 
 def load_model(
@@ -38,10 +41,13 @@ def load_model(
     cache: Path,
     threads: int | None = None,
     device: str = "cpu",
+    ranks: int = 1,
     progress: Progress = silent,
 ) -> LoadedModel:
     """Fetch, convert and load what `source` names; `threads` is for the whole process, None leaves torch's choice.
 
+    With `ranks` over 1 every rank of the default process group calls this and gets its part of the weights by
+    transformers' tensor-parallel plan.
     Raises NotFound, Unavailable, Corrupted, Mismatch or InvalidField in one line.
     """
     folder = local_folder(source, cache, progress=progress)
@@ -50,20 +56,21 @@ def load_model(
     progress(f"load {source.text}", 0, 0)
     with quiet():
         config = _config(folder, source)
-        module = _module(folder, config, dtype)
+        module = _module(folder, config, dtype, ranks)
     tokenizer = FastTokenizer(folder)
+    embedding_rows = _embedding_rows(module)
     info = real_model_info(
         source,
         folder,
         tokenizer,
-        embedding_rows=_embedding_rows(module),
+        embedding_rows=embedding_rows,
         longest_context=getattr(config.get_text_config(), "max_position_embeddings", None),
         dtype=dtype,
         cache=cache,
     )
     placed: torch.nn.Module = module
     placed.to(find_device(device)).train(mode=False)
-    return LoadedModel(module, info, tokenizer, folder)
+    return LoadedModel(module, info, tokenizer, folder, embedding_rows)
 
 
 def _embedding_rows(module: PreTrainedModel) -> int:
@@ -93,7 +100,7 @@ def _keep_layers(config: Any, source: ModelSource) -> None:
         config.layer_types = config.layer_types[:kept]
 
 
-def _module(folder: Path, config: Any, dtype: Dtype) -> PreTrainedModel:
+def _module(folder: Path, config: Any, dtype: Dtype, ranks: int) -> PreTrainedModel:
     try:
         module: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -102,6 +109,7 @@ def _module(folder: Path, config: Any, dtype: Dtype) -> PreTrainedModel:
             use_safetensors=True,
             local_files_only=True,
             trust_remote_code=False,
+            distributed_config=DistributedConfig(tp_size=ranks) if ranks > 1 else None,
         )
     except Exception as error:
         # As for configs; and safetensors has an error of its own for files that are cut short.

@@ -17,7 +17,7 @@ from target_service.engine.admission import Bars
 from target_service.engine.encoding import EncodingChannel
 from target_service.engine.loop import Engine, EngineOptions
 from target_service.engine.messages import Described
-from target_service.engine.models import ModelSettings, load
+from target_service.engine.models import Loaded, ModelSettings, load
 from target_service.engine.warmup import warm_up
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -41,9 +41,13 @@ class EngineSettings:
 
 
 def serve(channel: EngineChannel, settings: EngineSettings) -> None:
-    """Load, warm up, say what is served, and run until the service ends."""
+    """Load the model, warm it up, say what is served, and run until the service ends."""
     configure_logs(settings.log_level, settings.log_format)
-    loaded = load(settings.model)
+    serve_model(channel, settings, load(settings.model))
+
+
+def serve_model(channel: EngineChannel, settings: EngineSettings, loaded: Loaded) -> None:
+    """Warm up a model that is loaded, say what is served, and run until the service ends."""
     runner = loaded.runner
     times = warm_up(runner, now=monotonic_us)
     memory = runner.memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from foreword.errors import EngineFailure, ForewordError
+from foreword.errors import EngineFailure, ForewordError, RunnerLost
 from foreword.protocol.messages import RoundTiming
 from foreword.protocol.words import LossCode
 from foreword.runner.port import Logits, Runner
@@ -63,10 +63,12 @@ class Stepper:
     def forward(self, plan: Plan, now_us: int) -> Sequence[Logits] | None:
         """Run the forward pass; None if it raised, which costs the sessions of this step and no others.
 
-        Raises EngineFailure when passes keep failing: the runner cannot be trusted any more.
+        Raises EngineFailure when passes keep failing: the runner cannot be trusted any more. RunnerLost passes.
         """
         try:
             logits = self._runner.forward(plan.batch())
+        except RunnerLost:
+            raise
         except Exception as error:
             self._failures += 1
             if self._failures >= FAILURES:

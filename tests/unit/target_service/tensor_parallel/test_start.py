@@ -1,0 +1,75 @@
+"""Which entry an engine process gets, and what is refused before anything is started."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ray")
+
+from foreword.errors import InvalidField
+from foreword.settings.load import load as load_settings
+from target_service import service
+from target_service.engine.run import ENTRY, EngineSettings
+from target_service.settings import TargetSettings
+from target_service.tensor_parallel.run import check_model
+from target_service.tensor_parallel.settings import GROUP_ENTRY, GroupedSettings
+
+
+def settings(model: str, size: int, **more: str) -> TargetSettings:
+    flags = {("model",): model, ("tensor_parallel_size",): str(size), **{(name,): more[name] for name in more}}
+    return load_settings(TargetSettings, flags=flags)
+
+
+def test_one_rank_needs_no_group_and_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "find_spec", lambda name: None)
+    entry, told = service.engine_entry(settings("embedded", 1), "me")
+    assert entry == ENTRY
+    assert isinstance(told, EngineSettings)
+    assert not [
+        name for name in service.engine_options(settings("embedded", 1)).environment if name == "RAY_AUTH_TOKEN"
+    ]
+
+
+def test_a_group_is_told_its_size_and_where_it_runs() -> None:
+    asked = settings("embedded", 3, ray_address="10.0.0.1:6379", threads="2", device="cpu")
+    entry, told = service.engine_entry(asked, "me")
+    assert entry == GROUP_ENTRY
+    assert isinstance(told, GroupedSettings)
+    group = told.group
+    assert (group.size, group.ray_address, group.threads, group.device) == (3, "10.0.0.1:6379", 2, "cpu")
+    assert (group.rank_cpus, group.cpus) == (2, 6)
+
+
+def test_a_cluster_of_our_own_has_a_secret_of_its_own() -> None:
+    own, again = (service.engine_options(settings("embedded", 3)).environment for _ in range(2))
+    joined = service.engine_options(settings("embedded", 3, ray_address="10.0.0.1:6379")).environment
+    assert own["RAY_USAGE_STATS_ENABLED"] == joined["RAY_USAGE_STATS_ENABLED"] == "0"
+    assert own["RAY_AUTH_MODE"] == "token"
+    assert len(own["RAY_AUTH_TOKEN"]) == 64
+    assert own["RAY_AUTH_TOKEN"] != again["RAY_AUTH_TOKEN"]
+    assert "RAY_AUTH_TOKEN" not in joined
+
+
+def test_ranks_without_ray_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "find_spec", lambda name: None)
+    with pytest.raises(InvalidField, match=r"tensor_parallel_size: got 3, wanted 1, because Ray is not installed"):
+        service.engine_entry(settings("embedded", 3), "me")
+
+
+@pytest.mark.parametrize(("size", "wanted"), [(2, "one of 1, 3, which divide"), (9, "one of 1, 3, which divide")])
+def test_a_size_that_does_not_divide_the_heads_is_refused(tmp_path: Path, size: int, wanted: str) -> None:
+    (tmp_path / "model.safetensors").touch()
+    (tmp_path / "tokenizer.json").touch()
+    (tmp_path / "config.json").write_text(json.dumps({"num_attention_heads": 9, "num_key_value_heads": 3}))
+    model = service.engine_settings(settings(str(tmp_path), size), "me").model
+    with pytest.raises(InvalidField, match=f"tensor_parallel_size: got {size}, wanted {wanted}"):
+        check_model(model, size)
+
+
+def test_a_synthetic_model_has_one_rank() -> None:
+    model = service.engine_settings(settings("synthetic", 2), "me").model
+    with pytest.raises(InvalidField, match="tensor_parallel_size: got 2, wanted 1 for a synthetic model"):
+        check_model(model, 2)
