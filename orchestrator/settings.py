@@ -56,7 +56,7 @@ class OrchestratorSettings(ServerSettings):
         60.0, "Time that a client may stop reading before its request ends.", unit="s", over=0, most=86_400
     )
     target_patience_s: float = setting(
-        20.0, "Time that a session looks for a target, from its last token on.", unit="s", over=0, most=3_600
+        120.0, "Time that a session looks for a target, from its last token on.", unit="s", over=0, most=3_600
     )
     round_limit_s: float = setting(
         30.0, "Time without an answer after which a target counts as stuck.", unit="s", over=0, most=3_600

@@ -23,7 +23,7 @@ from tests.e2e.kit import QUICK  # noqa: E402
 from tests.e2e.processes import Process, descendants, gone  # noqa: E402
 from tests.unit.models.kit import write_model  # noqa: E402
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.full, pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 
 PROMPT = (3, 1, 4, 1, 5)
 VOCABULARY = 261
@@ -111,7 +111,7 @@ async def test_two_ranks_say_what_the_whole_model_says(stack: Stack, wanted: tup
     assert (await generate(stack, gamma=gamma)).ids == wanted
 
 
-@pytest.mark.parametrize("hurt", [a_rank, pytest.param(the_engine, marks=pytest.mark.full)])
+@pytest.mark.parametrize("hurt", [a_rank, the_engine])
 async def test_what_is_killed_loses_and_repeats_nothing(
     stack: Stack, wanted: tuple[int, ...], hurt: Callable[[], int]
 ) -> None:

@@ -129,6 +129,10 @@ def test_two_ranks_score_as_the_whole_model(found: dict[str, Any], folder: Path,
     check(found[family], wanted(folder / family))
 
 
+def test_a_row_has_the_same_bits_alone_and_in_a_block(found: dict[str, Any]) -> None:
+    np.testing.assert_array_equal(found["alone"][2][0], found["llama"][2][0])
+
+
 def test_a_sum_that_leaves_a_rank_out_is_caught(found: dict[str, Any], folder: Path) -> None:
     with pytest.raises(AssertionError):
         check(found["planted"], wanted(folder / "llama"))
