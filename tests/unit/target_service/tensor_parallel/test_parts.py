@@ -42,16 +42,6 @@ def plans() -> list[StepPlan]:
     ]
 
 
-def alone() -> list[StepPlan]:
-    """The first row of the block above, with nothing beside it."""
-    pages = tuple(range(10))
-    return [
-        StepPlan.of(TEXT[:20], range(20), [Span(0, 20, 0, pages)]),
-        StepPlan.of((TEXT[20],), [0], [Span(0, 1, 20, pages)]),
-        StepPlan.of((TEXT[21],), [0], [Span(0, 1, 21, pages)]),
-    ]
-
-
 def wanted(folder: Path) -> list[Logits]:
     """What the whole model scores, by transformers' own pass."""
     module = transformers.AutoModelForCausalLM.from_pretrained(folder, use_safetensors=True).eval()
@@ -95,7 +85,6 @@ def refused(ranks: Ranks, folder: Path) -> ForewordError | None:
 
 def everything(ranks: Ranks, folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {family: scores(ranks, folder / family, plans()) for family in FAMILIES}
-    found["alone"] = scores(ranks, folder / "llama", alone())
     total, ranks.total = ranks.total, lambda one: one  # type: ignore[method-assign]  # planted: nobody is added
     found["planted"] = scores(ranks, folder / "llama", plans())
     ranks.total = total  # type: ignore[method-assign]
@@ -127,10 +116,6 @@ def check(got: list[Logits], wanted: list[Logits]) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_two_ranks_score_as_the_whole_model(found: dict[str, Any], folder: Path, family: str) -> None:
     check(found[family], wanted(folder / family))
-
-
-def test_a_row_has_the_same_bits_alone_and_in_a_block(found: dict[str, Any]) -> None:
-    np.testing.assert_array_equal(found["alone"][2][0], found["llama"][2][0])
 
 
 def test_a_sum_that_leaves_a_rank_out_is_caught(found: dict[str, Any], folder: Path) -> None:
