@@ -62,7 +62,7 @@ class TargetSettings(ServerSettings):
         16, "Tokens of a page of the cache; 16 or a multiple on CPUs.", unit="tokens", least=1, most=1024
     )
     max_step_tokens: int = setting(
-        512,
+        2048,
         "Most tokens of one step: sessions that decode go first, an eighth is kept for prompts while any wait.",
         unit="tokens",
         least=1,
@@ -70,7 +70,8 @@ class TargetSettings(ServerSettings):
     prefill_chunk: int = setting(256, "Most prompt tokens read in one step.", unit="tokens", least=1)
     step_budget_ms: float | None = setting(
         200.0,
-        "Time that a step may take by reading prompts while sessions decode; none for as long as a chunk takes.",
+        "Time that a step may take by reading prompts while sessions decode, or twice what it takes without if that is "
+        "longer; none for as long as a chunk takes.",
         unit="ms",
         over=0,
         most=60_000,

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 PROMPT_SHARE = 8
 """One row in so many is kept for prompts while any of them wait."""
+LEAST_ROWS = 16
+"""Rows of prompts that a step takes whatever its time, so that they get on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,8 @@ class Budget:
     prompt_rows: int
     """Rows of prompts."""
     step_us: float | None = None
-    """How long a step may become by prompts while others decode; None for as long as it takes."""
+    """How long a step may become by prompts while others decode, or twice as long as without them if that is longer;
+    None for as long as it takes."""
 
 
 def decoders(rows: Sequence[int], served: Sequence[int], *, most: int) -> list[int]:
@@ -48,16 +51,16 @@ def decode_rows(budget: Budget, *, beside_prompts: bool) -> int:
 def prompt_rows(budget: Budget, decode_rows: int, *, decoding: bool, step_us: Callable[[int], float]) -> int:
     """Return how many rows of prompts a step takes beside `decode_rows`.
 
-    While others decode, no more than keep the step within its time by the measured curve `step_us`, but at least the
-    share of prompts.
+    While others decode, no more than keep the step within its time by the measured curve `step_us`, but a few.
     """
-    low = min(_share(budget), budget.prompt_rows)
-    high = max(low, min(budget.step_rows - decode_rows, budget.prompt_rows))
+    high = min(max(_share(budget), budget.step_rows - decode_rows), budget.prompt_rows)
     if budget.step_us is None or not decoding:
         return high
+    limit_us = max(budget.step_us, 2 * step_us(decode_rows) if decode_rows else 0.0)
+    low = min(LEAST_ROWS, high)
     while low < high:  # the curve does not fall, or hardly: halving finds where it passes the bound
         middle = (low + high + 1) // 2
-        if step_us(decode_rows + middle) <= budget.step_us:
+        if step_us(decode_rows + middle) <= limit_us:
             low = middle
         else:
             high = middle - 1

@@ -35,8 +35,9 @@ class Beginnings:
         """Let all begin that nobody reads ahead of."""
         beginning = self._line.beginning
         if not beginning:
-            self._leads.clear()
             return
+        waiting = {record.slot for record in beginning}
+        self._leads = {slot: lead for slot, lead in self._leads.items() if slot in waiting}
         readers = [record for record in self._line.cached if behind(record.session)]
         for record in beginning:
             if not self._follows(record, readers):

@@ -63,10 +63,10 @@ def test_prompts_get_what_is_left_but_at_least_their_share(
     budget = Budget(step_rows, chunk, limit)
     decode = min(decode, decode_rows(budget, beside_prompts=True))
     rows = prompt_rows(budget, decode, decoding=True, step_us=linear)
-    assert min(chunk, step_rows // 8) <= rows <= chunk
+    assert min(chunk, step_rows // 8, 16) <= rows <= chunk
     assert rows + decode <= step_rows
-    if limit is not None and rows > step_rows // 8:
-        assert linear(decode + rows) <= limit
+    if limit is not None and rows > 16:
+        assert linear(decode + rows) <= max(limit, 2 * linear(decode))
     assert prompt_rows(budget, decode, decoding=False, step_us=linear) == min(chunk, step_rows - decode)
 
 
@@ -74,7 +74,8 @@ def test_a_flat_step_is_filled_and_a_steep_one_is_kept_to_its_time() -> None:
     budget = Budget(512, 256, 100_000.0)
     assert prompt_rows(budget, 16, decoding=True, step_us=flat) == 256
     assert prompt_rows(budget, 6, decoding=True, step_us=linear) == 74
-    assert prompt_rows(budget, 200, decoding=True, step_us=linear) == 64, "the share of prompts"
+    assert prompt_rows(budget, 200, decoding=True, step_us=linear) == 220, "twice as long as without"
+    assert prompt_rows(budget, 0, decoding=True, step_us=lambda rows: 1e6) == 16, "they get on whatever it takes"
 
 
 def gaps_ms(bench: Bench, sid: int, *, from_ms: float, to_ms: float) -> list[float]:
