@@ -17,8 +17,12 @@ from foreword.runner.port import Logits, Rows, Runner
 
 _LAYER_TYPES = ("full_attention", "sliding_attention")
 _ROPE_TYPES_BY_LENGTH = ("dynamic", "longrope")
-_TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.2}
-"""Largest difference of the probe's logits, in standard deviations of the logits; a wrong cache makes about 1."""
+_TOLERANCE = {torch.float32: 3e-4, torch.float16: 0.05, torch.bfloat16: 0.2}
+"""Largest difference of the probe's logits, as root mean square in standard deviations of the logits.
+
+A wrong cache makes about 1. In bfloat16 a module is off by 0.07 from its own arithmetic in float32, with single logits
+off by 0.25: whoever rounds less than the module is no nearer to it than that.
+"""
 
 
 def check_config(module: PreTrainedModel) -> None:
@@ -57,12 +61,16 @@ def check_probe(runner: Runner, wanted: Logits, model_type: str, dtype: torch.dt
     for slot in (0, 1):
         runner.close(slot)
     scale = max(float(wanted.std()), 1e-9)
-    off = max(float(np.abs(first - wanted[2:]).max()), float(np.abs(second - wanted).max())) / scale
+    off = max(_rms(first - wanted[2:]), _rms(second - wanted)) / scale
     if not off <= _TOLERANCE[dtype]:
         raise Mismatch(
             f"model type {model_type}: cached logits are off by {off:.3g} standard deviations, wanted at most "
             f"{_TOLERANCE[dtype]:g}: its attention or cache is of a kind that this runner does not compute"
         )
+
+
+def _rms(values: Logits) -> float:
+    return float(np.sqrt(np.square(values).mean()))
 
 
 def _probe(vocabulary_size: int) -> tuple[int, ...]:
