@@ -25,6 +25,7 @@ from target_service.engine.messages import (
     EncodedEvents,
     Events,
     LinkEnded,
+    PrefixHits,
     Status,
     StepReport,
     StreamEnded,
@@ -159,13 +160,20 @@ def test_without_an_engine_sessions_are_lost_and_peers_are_answered() -> None:
 
 def test_reports_reach_everybody_and_the_metrics() -> None:
     exchange = Exchange()
-    load = LoadReport(sessions=3, waiting=1, free_tokens=70, step_us=20_000)
-    exchange.hub.take(
-        [Status(load, (), 30, Memory(16, 9, 5), counts={"old_commit": 2}), StepReport(9, 4, 1, 0, 20_000, 300)]
-    )
+    load = LoadReport(sessions=3, waiting=1, free_tokens=70, step_us=20_000, price=0.25)
+    status = Status(load, (), 30, Memory(16, 9, 5), PrefixHits(queried=100, hit=48), counts={"old_commit": 2})
+    exchange.hub.take([status, StepReport(9, 4, 1, 0, 20_000, 300)])
     assert exchange.stream.sent == [load]
     assert exchange.value("foreword_target_sessions") == 3
     assert exchange.value("foreword_target_resident_tokens") == 30
+    assert exchange.value("foreword_target_sessions_waiting") == 1
+    assert [exchange.value("foreword_target_pages", kind=kind) for kind in ("all", "free")] == [9, 5]
+    found = [exchange.value("foreword_target_prefix_tokens_total", kind=kind) for kind in ("queried", "hit")]
+    assert found == [100, 48]
+        100,
+        48,
+    ]
+    assert exchange.value("foreword_target_price") == 0.25
     assert exchange.value("foreword_target_events_total", event="old_commit") == 2
     assert exchange.value("foreword_target_step_seconds_sum") == pytest.approx(0.02)
     assert exchange.value("foreword_target_prompt_tokens_total") == 4
