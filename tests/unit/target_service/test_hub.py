@@ -170,9 +170,6 @@ def test_reports_reach_everybody_and_the_metrics() -> None:
     assert [exchange.value("foreword_target_pages", kind=kind) for kind in ("all", "free")] == [9, 5]
     found = [exchange.value("foreword_target_prefix_tokens_total", kind=kind) for kind in ("queried", "hit")]
     assert found == [100, 48]
-        100,
-        48,
-    ]
     assert exchange.value("foreword_target_price") == 0.25
     assert exchange.value("foreword_target_events_total", event="old_commit") == 2
     assert exchange.value("foreword_target_step_seconds_sum") == pytest.approx(0.02)
