@@ -56,10 +56,21 @@ def prefilled(session: Session, cached_prefix: int = 0, *, prefill_us: int = 0) 
     """The prompt is in the cache: say so, then obey what came meanwhile as if it came now."""
     if session.closing:
         return _gone(session)
+    told = opened_notice(session, cached_prefix, prefill_us=prefill_us)
+    session, actions = obeyed(session)
+    return session, (told, *actions)
+
+
+def opened_notice(session: Session, cached_prefix: int, *, prefill_us: int) -> Tell:
+    """Return what is told of a session whose prompt is in the cache."""
+    return Tell(TargetOpened(session.sid, cached_prefix, session.bounds.longest_length, prefill_us))
+
+
+def obeyed(session: Session) -> Outcome:
+    """Obey what came during the prefill as if it came now."""
     remembered = session.remembered
     session = replace(session, phase=Phase.IDLE, remembered=())
-    told = TargetOpened(session.sid, cached_prefix, session.bounds.longest_length, prefill_us)
-    actions: tuple[Action, ...] = (Tell(told),)
+    actions: tuple[Action, ...] = ()
     for message in remembered:
         if session.phase is Phase.GONE:
             break

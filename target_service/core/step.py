@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from foreword.acceptance import Evidence, Verdict
 from foreword.protocol.messages import (
     BlockOrder,
+    Commit,
     LogProbabilities,
     Result,
     RoundTiming,
@@ -46,6 +47,12 @@ def behind(session: Session) -> bool:
 def unread(session: Session) -> int:
     """Return how many tokens the cache lacks; the last one stays out, so that every step has a row."""
     return session.length - session.cached - 1
+
+
+def opens_by_a_lease(session: Session) -> bool:
+    """Whether a lease came with the Open: the last piece of the prompt can bring its first token with it."""
+    first = session.remembered[0] if session.phase is Phase.PREFILL and session.remembered else None
+    return isinstance(first, Commit) and not isinstance(first.order, BlockOrder)
 
 
 def needed_rows(session: Session) -> int:

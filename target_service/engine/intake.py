@@ -15,7 +15,17 @@ from foreword.protocol.messages import (
 )
 from foreword.protocol.words import LossCode, ReceiptCode, RefusalCode
 from target_service.core.mailbox import received
-from target_service.core.session import assigned, closed, committed, lost, prefilled, recalled, stream_ended, waited
+from target_service.core.session import (
+    assigned,
+    closed,
+    committed,
+    lost,
+    opened_notice,
+    prefilled,
+    recalled,
+    stream_ended,
+    waited,
+)
 from target_service.core.state import Bounds, Outcome, Phase
 from target_service.engine.admission import Bars, refusal
 from target_service.engine.line import Line
@@ -111,6 +121,11 @@ class Intake:
         cached = record.hit_tokens or 0
         outcome = prefilled(record.session, cached, prefill_us=now_us - record.opened_us)
         self._sessions.apply(record, outcome, at_us=now_us)
+
+    def opened(self, record: Record, *, now_us: int) -> None:
+        """Say that the prompt is in the cache of a session that has taken its first plain step with the end of it."""
+        told = opened_notice(record.session, record.hit_tokens or 0, prefill_us=now_us - record.opened_us)
+        self._sessions.apply(record, (record.session, (told,)), at_us=now_us)
 
     def _assign(self, record: Record, ticket: bytes) -> Outcome:
         holder = self._sessions.holder(ticket)

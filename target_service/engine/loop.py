@@ -135,7 +135,7 @@ class Engine:
         times = StepSpan(started_us, forwarded_us, self._now(), rows)
         verified = self._stepper.tell_drafts(findings)
         self._send(self._outbox.take_answers())
-        self._stepper.apply(findings, times)
+        self._stepper.apply(findings, times, opened=plan.opened)
         self._stepper.settle(plan, times.done_us)
         self._times.add(rows, context, step_us=times.compute_us)
         self._recent.append(times.compute_us)
@@ -197,7 +197,7 @@ class Engine:
 def _step_report(plan: Plan, times: StepSpan, *, verified: int) -> StepReport:
     return StepReport(
         rows=times.rows,
-        prompt_rows=plan.prompt_rows,
+        prompt_rows=plan.read_rows,
         verified=verified,
         plain=len(plan.works) - verified,
         step_us=times.compute_us,

@@ -12,8 +12,9 @@ from foreword.runner.checks import check_rows
 from foreword.runner.port import Rows, Runner
 from target_service.core import budget as sharing
 from target_service.core.budget import Budget
-from target_service.core.session import lost
-from target_service.core.step import Work, behind, build, buildable, failed, needed_rows, unread
+from target_service.core.session import lost, obeyed
+from target_service.core.state import Phase
+from target_service.core.step import Work, behind, build, buildable, failed, needed_rows, opens_by_a_lease, unread
 from target_service.engine.allotment import Allotment, Ask
 from target_service.engine.record import Place, Record
 from target_service.engine.sessions import Sessions
@@ -35,6 +36,8 @@ class Plan:
     rows: tuple[Rows, ...]
     """The forward pass of the works."""
     pieces: tuple[Piece, ...]
+    opened: tuple[Record, ...] = ()
+    """Those of the works whose prompt ends in this step: its last rows bring the first token of a lease."""
 
     @property
     def work_rows(self) -> int:
@@ -45,6 +48,11 @@ class Plan:
     def prompt_rows(self) -> int:
         """Rows of texts that are read."""
         return sum(len(piece.tokens) for piece in self.pieces)
+
+    @property
+    def read_rows(self) -> int:
+        """Rows of texts that are read, those that a first token comes with included."""
+        return self.prompt_rows + sum(len(work.rows) - 1 for record, work in self.works if record in self.opened)
 
     @property
     def mean_context(self) -> int:
@@ -86,13 +94,19 @@ class Planner:
         self._steps += 1
         works: list[tuple[Record, Work]] = []
         rows: list[Rows] = []
-        for record in (ask.record for ask in granted if not ask.reads):
+        opened: list[Record] = []
+        pieces: list[Piece] = []
+        for ask in granted:
+            record = ask.record
+            if ask.reads and not (ask.rows > unread(record.session) and _opens(record, now_us)):
+                pieces.append(_piece(ask))
+                continue
             part = self._part(record, now_us)
             if part is not None:
                 works.append((record, part[0]))
                 rows.append(part[1])
-        pieces = tuple(_piece(ask) for ask in granted if ask.reads)
-        return Plan(tuple(works), tuple(rows), pieces) if works or pieces else None
+                opened += [record] if ask.reads else []
+        return Plan(tuple(works), tuple(rows), tuple(pieces), tuple(opened)) if works or pieces else None
 
     def _asks(self) -> list[Ask]:
         """Return who takes part and with how many rows, as far as the budget goes, oldest first."""
@@ -122,7 +136,8 @@ class Planner:
 
     def _readers(self, readers: Sequence[Record], decode_rows: int, *, decoding: bool) -> list[Ask]:
         most = sharing.prompt_rows(self._budget, decode_rows, decoding=decoding, step_us=self._step_us)
-        given = sharing.pieces([unread(record.session) for record in readers], most=most)
+        wanted = [unread(r.session) + opens_by_a_lease(r.session) for r in readers]
+        given = sharing.pieces(wanted, most=most)
         return [Ask(record, rows, reads=True) for record, rows in zip(readers, given, strict=True) if rows]
 
     def _part(self, record: Record, now_us: int) -> tuple[Work, Rows] | None:
@@ -140,11 +155,22 @@ class Planner:
             self._sessions.apply(record, failed(session, LossCode.RUNNER, error.message), at_us=now_us)
             return None
         record.session = session
-        record.rows = len(work.rows)
+        record.rows = work.need
         record.served = self._steps
         return work, rows
 
 
+def _opens(record: Record, now_us: int) -> bool:
+    """Let a session whose prompt ends in this step take its first plain step in it; False if it has none to take."""
+    session, _ = obeyed(record.session)
+    if session.phase is not Phase.LEASE:
+        return False
+    record.session = session
+    record.commit_us = record.ready_us = now_us
+    return True
+
+
 def _piece(ask: Ask) -> Piece:
     session = ask.record.session
-    return Piece(ask.record, session.context[session.cached : session.cached + ask.rows])
+    rows = min(ask.rows, unread(session))
+    return Piece(ask.record, session.context[session.cached : session.cached + rows])

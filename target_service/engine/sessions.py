@@ -83,7 +83,7 @@ class Sessions:
         if after.block is not before.block:
             self._note_block(record, after.block, at_us=at_us)
         if after.sequence is not before.sequence and after.phase is not Phase.GONE:
-            self._share(record)
+            self.share(record)
         if after.phase is not before.phase and after.phase in (Phase.READY, Phase.LEASE):
             record.ready_us = at_us
         if after.tickets is not before.tickets and after.phase is not Phase.GONE:
@@ -92,7 +92,7 @@ class Sessions:
     def read(self, record: Record, tokens: int) -> None:
         """Note that so many more tokens of the session's text are in the cache."""
         record.session = replace(record.session, cached=record.session.cached + tokens)
-        self._share(record)
+        self.share(record)
 
     def block_came(self, record: Record, block: Block, *, link: int, at_us: int) -> None:
         """Note when and over which link a block came, before its transition."""
@@ -131,7 +131,7 @@ class Sessions:
         for ticket in record.session.tickets:
             self._by_ticket[ticket] = record
 
-    def _share(self, record: Record) -> None:
+    def share(self, record: Record) -> None:
         """Let others begin with what is committed and cached."""
         session = record.session
         held = min(session.cached, len(session.sequence.tokens))

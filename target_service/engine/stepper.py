@@ -100,10 +100,12 @@ class Stepper:
                 count += 1
         return count
 
-    def apply(self, findings: Sequence[Finding], times: StepSpan) -> None:
-        """Apply what the step means for every session."""
+    def apply(self, findings: Sequence[Finding], times: StepSpan, *, opened: Sequence[Record] = ()) -> None:
+        """Apply what the step means for every session; the prompts of `opened` end in it."""
         for finding in findings:
             record, found = finding.record, finding.found
+            if record in opened:
+                self._intake.opened(record, now_us=times.done_us)
             if isinstance(found, ForewordError):
                 outcome = failed(record.session, LossCode.RUNNER, found.message)
             elif record.session.block is None:
@@ -123,6 +125,9 @@ class Stepper:
                 self._sessions.apply(record, failed(record.session, LossCode.RUNNER, ""), at_us=now_us)
         for piece in plan.pieces:
             self._read(piece, now_us)
+        for record in plan.opened:
+            if record.session.phase is not Phase.GONE:
+                self._sessions.share(record)
 
     def _read(self, piece: Piece, now_us: int) -> None:
         record = piece.record

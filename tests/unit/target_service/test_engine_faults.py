@@ -109,7 +109,7 @@ def test_a_pass_that_raises_costs_the_sessions_of_its_step_only() -> None:
     (lost,) = bench.events(Lost)
     assert (lost.sid, lost.code) == (1, LossCode.RUNNER)
     assert "device lost" in lost.message
-    assert [r.sid for r in bench.events(Result)] == [1, 2, 2]
+    assert [r.sid for r in bench.events(Result)] == [1, 1, 2, 2]
 
 
 def test_passes_that_keep_raising_end_the_engine() -> None:
@@ -214,7 +214,7 @@ def test_each_second_the_engine_says_how_it_is() -> None:
     assert statuses[0].prefixes == PrefixHits(), "the first status comes before anything else"
     assert statuses[1].prefixes == PrefixHits(queried=5, hit=0)
     assert statuses[1].counts == {"old_recall": 1}
-    assert [(point.rows, point.step_us) for point in statuses[1].cost_curve] == [(1, 20_000), (4, 20_000)]
+    assert [(point.rows, point.step_us) for point in statuses[1].cost_curve] == [(1, 20_000), (5, 20_000)]
 
 
 def test_a_context_that_is_full_ends_the_round() -> None:

@@ -169,10 +169,10 @@ def test_a_recall_ends_a_wait_at_once() -> None:
 def test_a_recall_during_a_step_ends_the_lease_with_that_step() -> None:
     bench, peer = Bench(), Peer()
     bench.command(open_session(first=peer.plain(50)))
-    bench.command(peer.recall(), ms=50)  # steps end at 20 (prompt), 40, 60
+    bench.command(peer.recall(), ms=50)  # steps end at 20 (the prompt and the first token), 40, 60
     bench.run(300)
     timed = bench.timed_events(Result)
-    assert [(us, r.final) for us, r in timed] == [(40_000, False), (60_000, True)]
+    assert [(us, r.final) for us, r in timed] == [(20_000, False), (40_000, False), (60_000, True)]
 
 
 def test_a_close_during_a_step_drops_its_result_and_frees_the_session() -> None:
@@ -180,8 +180,29 @@ def test_a_close_during_a_step_drops_its_result_and_frees_the_session() -> None:
     bench.command(open_session(first=peer.plain(50)))
     bench.command(peer.close(), ms=50)
     bench.run(300)
-    assert len(bench.events(Result)) == 1
+    assert len(bench.events(Result)) == 2
     assert bench.runner.resident_tokens == 0
+
+
+def test_the_last_piece_of_a_prompt_brings_the_first_token_of_a_lease() -> None:
+    bench, peer, drafted = Bench(), Peer(1), Peer(2)
+    bench.command(open_session(1, first=peer.plain(2)), open_session(2))
+    bench.run(300)
+    told = [(us, type(event)) for us, event in bench.timed_events(object) if event.sid == 1]  # type: ignore[attr-defined]
+    assert told[:2] == [(20_000, TargetOpened), (20_000, Result)]
+    assert [r.emit[0] for r in bench.events(Result)] == list(reference(bench.model, 2))
+    assert not [r for r in bench.events(Result) if r.sid == drafted.sid], "without a lease nothing comes by itself"
+
+
+@pytest.mark.parametrize("what", ["recall", "close"])
+def test_what_comes_while_that_piece_is_read_reaches_the_session(what: str) -> None:
+    bench, peer = Bench(), Peer(1)
+    bench.command(open_session(1, first=peer.plain(50)))
+    bench.command(peer.recall() if what == "recall" else peer.close(), ms=10)
+    bench.run(300)
+    assert [r.final for r in bench.events(Result)] == ([True] if what == "recall" else [])
+    assert len(bench.events(TargetOpened)) == (1 if what == "recall" else 0)
+    assert bench.runner.resident_tokens == (5 if what == "recall" else 0)
 
 
 def test_a_stream_that_ends_releases_its_sessions_and_no_others() -> None:
@@ -190,7 +211,7 @@ def test_a_stream_that_ends_releases_its_sessions_and_no_others() -> None:
     bench.command(open_session(first=other.plain(5), with_ticket=False), stream=2)
     bench.channel.at(50_000, StreamEnded(1))
     bench.run(300)
-    assert len(bench.events(Result, stream=1)) == 2
+    assert len(bench.events(Result, stream=1)) == 3
     assert len(bench.events(Result, stream=2)) == 5
     bench.channel.at(300_000, StreamEnded(2))
     bench.run(400)

@@ -95,7 +95,7 @@ def test_what_can_never_fit_is_refused_for_good() -> None:
 
 def test_the_time_to_ask_again_follows_the_pace_of_the_line() -> None:
     bench = Bench(max_sessions=1, max_waiting=4)
-    opens = {sid: lasting(sid, tokens=3) for sid in range(1, 11)}
+    opens = {sid: lasting(sid, tokens=4) for sid in range(1, 11)}
     bench.command(*(opens[sid][1] for sid in range(1, 5)))
     close_at_the_end(bench, {sid: peer for sid, (peer, _) in opens.items()})
     bench.command(*(opens[sid][1] for sid in range(5, 11)), ms=250)
