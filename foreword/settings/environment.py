@@ -23,8 +23,8 @@ def engine_environment(
 
     OpenMP's waiting threads spin without end by default, which is ruinous on shared cores (a 2-thread forward pass took
     1,900 ms instead of 54 ms beside another torch process); not at all, and every parallel loop waits for a thread to
-    be woken (docs/decisions/0009-threads-that-wait.md). `threads` 0 leaves the number of threads alone. Compiled kernels are kept in the
-    folder `cache`.
+    be woken (docs/decisions/0010-threads-that-wait.md). `threads` 0 leaves the number of threads alone. Compiled
+    kernels are kept in the folder `cache`.
     """
     environment = dict(os.environ)
     environment.setdefault("OMP_WAIT_POLICY", "passive")
