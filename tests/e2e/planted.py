@@ -137,9 +137,10 @@ def main(bug: str, kind: str, flags: list[str]) -> None:
 
             host._ENTRY = entry
         else:
-            from target_service import engine_host as target_host
+            from target_service import service
 
-            target_host.ENTRY = entry
+            assert service.ENTRY  # what is replaced has to be what is used
+            service.ENTRY = entry
     sys.argv = ["foreword", "serve", kind, *flags]
     runpy.run_module("foreword.cli.child", run_name="__main__")
 

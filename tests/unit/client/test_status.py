@@ -25,7 +25,7 @@ def failed(code: grpc.StatusCode, text: str = "text", raw: bytes | None = None) 
 
 
 def test_every_error_comes_back_as_itself() -> None:
-    assert len(PLAIN) == 10
+    assert len(PLAIN) == 11
     for kind in PLAIN:
         error = kind("what: got this, wanted that", retry_after_ms=1500)
         back = error_from(failed(grpc.StatusCode[kind.code], error.message, encode_details(error)), "a:1")
