@@ -4,12 +4,14 @@
 #   VENV=/tmp/venv      where the environment lies
 #   TORCH_INDEX=URL     a further package index to find PyTorch in, for instance the one of its CPU builds
 #   ARGS='...'          more arguments for demo, test, test-full and bench
+#   JOBS=2              processes that run tests
 #   V=1                 show what pip does
 
 PYTHON ?= python3
 VENV ?= .venv
 TORCH_INDEX ?=
 ARGS ?=
+JOBS ?= 2
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -48,7 +50,7 @@ demo: setup ## fetch the model, start everything on this machine, and compare wi
 	@$(BIN)/foreword demo $(ARGS)
 
 test: lint ## lint, then the default tests
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
 test-full: lint ## lint, then all tests: long studies and real weights too, which are fetched first
 	@$(BIN)/foreword models fetch
