@@ -47,6 +47,9 @@ class TorchKeyValues:
         room = (shape.layers, pages, page_size, shape.groups, shape.size)
         self._keys = torch.zeros(room, dtype=dtype, device=device)
         self._values = torch.zeros(room, dtype=dtype, device=device)
+        self._plan: StepPlan | None = None
+        self._seen: dict[tuple[Span, int], tuple[int, torch.Tensor | None]] = {}
+        """By span and window what rows may see: made once a step and shared by the layers."""
 
     def copy(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Copy pages (source, copy) of all layers."""
@@ -58,12 +61,17 @@ class TorchKeyValues:
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, plan: StepPlan, manner: Manner
     ) -> torch.Tensor:
         """Write key and value [KV heads, N, D] of the plan's rows, attend with query [heads, N, D]; [N, heads, D]."""
+        if plan is not self._plan:
+            self._plan, self._seen = plan, {}
         out = query.new_empty((query.shape[1], query.shape[0], query.shape[2]))
         for span in plan.spans:
             rows = slice(span.first, span.last)
             keys = self._written(self._keys[layer], span, key[:, rows])
             values = self._written(self._values[layer], span, value[:, rows])
-            low, mask = _visible(span, manner.window, query.shape[0] // key.shape[0], query)
+            if (span, manner.window) not in self._seen:
+                groups = query.shape[0] // key.shape[0]
+                self._seen[span, manner.window] = _visible(span, manner.window, groups, query)
+            low, mask = self._seen[span, manner.window]
             softcap = manner.softcap or None
             attended = attend(
                 query[:, rows], keys[:, low:], values[:, low:], mask=mask, scale=manner.scale, softcap=softcap

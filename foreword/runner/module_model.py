@@ -7,13 +7,14 @@ from transformers import PreTrainedModel
 
 from foreword.runner.deterministic import fix_rows
 from foreword.runner.key_values import KeyValues
+from foreword.runner.on_pages import OnPages
 from foreword.runner.packed_linear import pack_linears
 from foreword.runner.paged_attention import Step, use_paged_attention
 from foreword.runner.plan import StepPlan
 from foreword.runner.port import Logits
 
 
-class ModuleModel:
+class ModuleModel(OnPages):
     """Runs plans by the module's own forward pass, all rows packed in one sequence [1, N].
 
     The module belongs to it from then on: its attention function is replaced, and its float32 linear layers on a CPU.
@@ -23,6 +24,7 @@ class ModuleModel:
         self, module: PreTrainedModel, key_values: KeyValues, *, vocabulary_size: int, deterministic: bool
     ) -> None:
         self._module = module
+        super().__init__(key_values)
         self._key_values = key_values
         self._vocabulary_size = vocabulary_size
         use_paged_attention(module)
@@ -35,16 +37,6 @@ class ModuleModel:
     def vocabulary_size(self) -> int:
         """V: columns of the logits."""
         return self._vocabulary_size
-
-    @property
-    def page_size(self) -> int:
-        """Tokens of a page."""
-        return self._key_values.page_size
-
-    @property
-    def pages(self) -> int:
-        """Pages that there is room for."""
-        return self._key_values.pages
 
     @torch.inference_mode()
     def run(self, plan: StepPlan) -> Logits:

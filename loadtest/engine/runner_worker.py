@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from foreword.runner.build import build_runner
 from foreword.runner.port import Logits, Rows, Runner
 from foreword.telemetry.logs import LogFormat, LogLevel, configure_logs
 from foreword.testing.synthetic import Side
+from loadtest.bench.questions import answer_questions
 from loadtest.engine.clock import timed
 from loadtest.engine.profile import profiled
 
@@ -152,9 +152,7 @@ def main(model: str, threads: int, folder: Path) -> None:
     configure_logs(LogLevel.WARNING, LogFormat.CONSOLE)
     with quiet():
         worker = Worker(model, threads, folder)
-        for line in sys.stdin:
-            sys.stdout.write(json.dumps(worker.answer(json.loads(line))) + "\n")
-            sys.stdout.flush()
+        answer_questions(worker.answer)
 
 
 if __name__ == "__main__":

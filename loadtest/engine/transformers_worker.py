@@ -6,7 +6,6 @@ transformers chooses; an end of text ends nothing, so that every arm writes as m
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import time
@@ -19,6 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, ContinuousBatching
 from transformers.generation.streamers import BaseStreamer
 
 from foreword.models.quiet import quiet
+from loadtest.bench.questions import answer_questions
 from loadtest.engine.clock import timed
 
 _BATCH_PAGE = 32
@@ -128,9 +128,7 @@ def main(folder: str, threads: int) -> None:
     with quiet():
         worker = Worker(folder)
     with torch.inference_mode():
-        for line in sys.stdin:
-            sys.stdout.write(json.dumps(worker.answer(json.loads(line))) + "\n")
-            sys.stdout.flush()
+        answer_questions(worker.answer)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ but the weights; only the laws and the noise of a replay are Foreword's, as they
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from typing import Any
@@ -20,6 +19,7 @@ from foreword.laws.parameters import LawParameters
 from foreword.laws.pipeline import LawRows, target_laws
 from foreword.laws.sampling import match_margin, sample_match
 from foreword.models.quiet import quiet
+from loadtest.bench.questions import answer_questions
 
 
 class Worker:
@@ -88,9 +88,7 @@ def main(folder: str, threads: int) -> None:
     with quiet():
         worker = Worker(folder)
     with torch.inference_mode():
-        for line in sys.stdin:
-            sys.stdout.write(json.dumps(worker.answer(json.loads(line))) + "\n")
-            sys.stdout.flush()
+        answer_questions(worker.answer)
 
 
 if __name__ == "__main__":

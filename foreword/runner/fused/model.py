@@ -27,6 +27,7 @@ from foreword.runner.kernels.attention import rotate
 from foreword.runner.kernels.common import Floats, Integers
 from foreword.runner.kernels.rowwise import add_and_normalize, gate
 from foreword.runner.layers import Manner
+from foreword.runner.on_pages import OnPages
 from foreword.runner.plan import StepPlan
 from foreword.runner.port import Logits
 from foreword.runner.tiles import TiledKeyValues
@@ -50,7 +51,7 @@ class _Layer:
     manner: Manner
 
 
-class FusedModel:
+class FusedModel(OnPages):
     """Runs plans of a module that `can_fuse`; `longest` is the most tokens of a sequence."""
 
     def __init__(
@@ -66,6 +67,7 @@ class FusedModel:
         decoder: Any = module.model
         embedding: Any = module.get_input_embeddings()
         head: Any = module.get_output_embeddings()  # type: ignore[no-untyped-call]
+        super().__init__(key_values)
         self._key_values = key_values
         self._heads = int(config.num_attention_heads)
         self._groups = int(config.num_key_value_heads)
@@ -82,16 +84,6 @@ class FusedModel:
     def vocabulary_size(self) -> int:
         """V: rows of the head."""
         return self._head.out_features
-
-    @property
-    def page_size(self) -> int:
-        """Tokens of a page."""
-        return self._key_values.page_size
-
-    @property
-    def pages(self) -> int:
-        """Pages that there is room for."""
-        return self._key_values.pages
 
     @torch.inference_mode()
     def run(self, plan: StepPlan) -> Logits:

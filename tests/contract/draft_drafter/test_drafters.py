@@ -24,6 +24,7 @@ from foreword.protocol.words import Drafter as Kind
 from foreword.protocol.words import Rule
 from foreword.testing.synthetic import Side, SyntheticRunner
 from foreword.values import replace
+from tests.contract.tiny_llama import tiny_llama
 
 VOCABULARY = 40
 TEXT = (5, 6, 7, 8, 5, 6, 7, 9, 5, 6, 7)
@@ -40,28 +41,17 @@ def synthetic() -> Drafter:
     return ModelDrafter(SyntheticRunner(model, side=Side.DRAFT), abilities, Style())
 
 
-def tiny_llama() -> Drafter:
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
+def real() -> Drafter:
+    pytest.importorskip("torch")
     from foreword.runner.budget import CacheBudget
     from foreword.runner.real import real_runner
 
-    torch.manual_seed(1)
-    config = transformers.LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=200,
-    )
-    module = transformers.LlamaForCausalLM(config).eval()
+    module = tiny_llama(vocabulary=VOCABULARY, longest=200)
     runner = real_runner(module, vocabulary_size=VOCABULARY, longest_context=200, budget=CacheBudget(4000))
     return ModelDrafter(runner, Abilities(Kind.MODEL, 200, VOCABULARY, None), Style())
 
 
-@pytest.fixture(params=[lookup, synthetic, tiny_llama], ids=lambda make: make.__name__)
+@pytest.fixture(params=[lookup, synthetic, real], ids=lambda make: make.__name__)
 def make(request: pytest.FixtureRequest) -> Callable[[], Drafter]:
     """Return a function that makes an empty drafter; two of them draft the same."""
     return request.param

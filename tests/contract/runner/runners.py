@@ -11,6 +11,7 @@ from foreword.errors import InvalidField
 from foreword.models.synthetic import SyntheticModel
 from foreword.runner.port import Logits, Rows, Runner
 from foreword.testing.synthetic import Side, SyntheticRunner
+from tests.contract.tiny_llama import tiny_llama
 
 V, LONGEST = 96, 150
 TEXT = tuple(int(i) for i in np.random.default_rng(3).integers(0, V, 60))
@@ -31,34 +32,17 @@ def cramped_target() -> Runner:
 
 
 def paged(*, chunk: int = 512, pages: int = 200, fused: bool = True) -> Runner:
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("torch")
     from foreword.runner.budget import CacheBudget
     from foreword.runner.real import real_runner
 
-    torch.manual_seed(1)
-    config = transformers.LlamaConfig(
-        vocab_size=V,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=LONGEST,
-    )
-    kind = transformers.LlamaForCausalLM if fused else _OwnLlama(transformers)
     return real_runner(
-        kind(config).eval(),
+        tiny_llama(vocabulary=V, longest=LONGEST, of_its_own=not fused),
         vocabulary_size=V,
         longest_context=LONGEST,
         budget=CacheBudget(16 * pages),
         chunk=chunk,
     )
-
-
-def _OwnLlama(transformers):
-    """Return a subclass, whose layers nobody may fuse."""
-    return type("OwnLlama", (transformers.LlamaForCausalLM,), {})
 
 
 def paged_in_pieces() -> Runner:
@@ -74,8 +58,6 @@ def cramped_paged() -> Runner:
 
 
 RUNNERS: tuple[Callable[[], Runner], ...] = (target, draft, paged, paged_in_pieces, paged_module)
-SHARING: tuple[Callable[[], Runner], ...] = RUNNERS
-"""Those that let slots begin with what others have committed."""
 CRAMPED: tuple[Callable[[], Runner], ...] = (cramped_target, cramped_paged)
 """Those that share and have 8 pages of 16 tokens."""
 

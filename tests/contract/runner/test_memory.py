@@ -14,37 +14,12 @@ from tests.contract.runner.runners import (
     CRAMPED,
     MODEL,
     OTHER,
-    RUNNERS,
     SALTS,
-    SHARING,
     TEXT,
     V,
     assert_close,
     at_once,
-    emptied,
 )
-
-
-@pytest.fixture(params=RUNNERS, scope="module")
-def any_shared(request: pytest.FixtureRequest) -> Runner:
-    runner: Runner = request.param()
-    return runner
-
-
-@pytest.fixture(params=SHARING, scope="module")
-def sharing_shared(request: pytest.FixtureRequest) -> Runner:
-    runner: Runner = request.param()
-    return runner
-
-
-@pytest.fixture
-def runner(any_shared: Runner) -> Runner:
-    return emptied(any_shared)
-
-
-@pytest.fixture
-def sharing(sharing_shared: Runner) -> Runner:
-    return emptied(sharing_shared)
 
 
 @pytest.fixture(params=CRAMPED)
@@ -187,21 +162,21 @@ CHECKS = (check_shared_beginnings, check_only_committed, check_salts, check_shar
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_beginnings_are_shared(sharing, check):
-    check(sharing)
+def test_beginnings_are_shared(runner, check):
+    check(runner)
 
 
-def test_equal_texts_read_at_once_come_to_share_their_pages(sharing):
-    salt, size = next(SALTS), sharing.memory.page_size
-    sharing.open(0, salt=salt)
-    sharing.open(1, salt=salt)
-    free = sharing.memory.free
-    sharing.forward([Rows(0, TEXT, 0), Rows(1, TEXT, 0)])
+def test_equal_texts_read_at_once_come_to_share_their_pages(runner):
+    salt, size = next(SALTS), runner.memory.page_size
+    runner.open(0, salt=salt)
+    runner.open(1, salt=salt)
+    free = runner.memory.free
+    runner.forward([Rows(0, TEXT, 0), Rows(1, TEXT, 0)])
     for slot in (0, 1):
-        sharing.commit(slot, TEXT)
-    assert sharing.memory.free == free - 2 * -(-60 // size) + 60 // size
-    wanted = at_once(sharing, TEXT + OTHER[:9])[60:]
-    for logits in sharing.forward([Rows(0, OTHER[:9], 9), Rows(1, OTHER[:9], 9)]):
+        runner.commit(slot, TEXT)
+    assert runner.memory.free == free - 2 * -(-60 // size) + 60 // size
+    wanted = at_once(runner, TEXT + OTHER[:9])[60:]
+    for logits in runner.forward([Rows(0, OTHER[:9], 9), Rows(1, OTHER[:9], 9)]):
         assert_close(logits, wanted)
 
 

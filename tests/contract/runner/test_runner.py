@@ -14,24 +14,11 @@ from tests.contract.runner.runners import (
     LONGEST,
     MODEL,
     OTHER,
-    RUNNERS,
     TEXT,
     V,
     assert_close,
     at_once,
-    emptied,
 )
-
-
-@pytest.fixture(params=RUNNERS, scope="module")
-def shared(request: pytest.FixtureRequest) -> Runner:
-    runner: Runner = request.param()
-    return runner
-
-
-@pytest.fixture
-def runner(shared: Runner) -> Runner:
-    return emptied(shared)
 
 
 def check_one_by_one(runner: Runner) -> None:
