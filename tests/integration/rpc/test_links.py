@@ -11,7 +11,15 @@ from foreword.rpc.dialler import Backoff, Dialler
 from foreword.rpc.transport import dial_on
 from foreword.testing.fault_proxy import FaultProxy
 from foreword.wire.methods import TARGET_ATTACH
-from tests.integration.rpc.conftest import OPTIONS, Target, channel_to, orchestrator_link, running, serving
+from tests.integration.rpc.conftest import (
+    OPTIONS,
+    QUICK_LIVENESS,
+    Target,
+    channel_to,
+    orchestrator_link,
+    running,
+    serving,
+)
 from tests.unit.rpc.pipes import Recorder
 from tests.unit.wire.specimens import TARGET_OPEN
 
@@ -81,9 +89,9 @@ async def test_a_version_mismatch_names_both_ranges_at_both_ends():
 
 
 async def test_a_half_open_link_ends_at_both_ends_and_is_dialled_again():
-    target, orchestrator = Target(), Recorder()
+    target, orchestrator = Target(options=QUICK_LIVENESS), Recorder()
     async with serving(target.service()) as server, FaultProxy(server.address) as proxy:
-        dialler = dialling(proxy, orchestrator)
+        dialler = dialling(proxy, orchestrator, QUICK_LIVENESS)
         async with running(dialler.run()):
             await orchestrator.came_up.wait()
             orchestrator.came_up.clear()
