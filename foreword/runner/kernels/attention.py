@@ -90,6 +90,19 @@ def _accumulate(weights: Floats, tile: Floats, out: Floats) -> None:
 
 
 @njit(fastmath=FLAGS)
+def _accumulate_some(weights: Floats, tile: Floats, low: int, high: int, out: Floats) -> None:
+    """Add the values of a tile from `low` up to `high`, weighted, to `out` [D]; what else lies there is not read.
+
+    Behind a sequence its last page holds what others left there, and before a window what is out of sight: a weight of
+    0 makes nothing of a value that is not a number.
+    """
+    for j in range(low, high):
+        weight, value = weights[j], tile[j]
+        for d in range(len(out)):
+            out[d] += weight * value[d]
+
+
+@njit(fastmath=FLAGS)
 def _softmax(scores: Floats, low: int, high: int, scale: float, softcap: float, bits: Integers) -> None:
     """Turn scores into weights in place; only those from `low` up to `high` count, the length is whole tiles."""
     factor, cap = np.float32(scale), np.float32(softcap)
@@ -164,4 +177,8 @@ def attend(
             for d in range(size):
                 result[d] = _ZERO
             for t in range(first, last):
-                _accumulate(scores[h, (t - first) * TILE : (t - first + 1) * TILE], values[table[t], k], result)
+                weights, tile = scores[h, (t - first) * TILE : (t - first + 1) * TILE], values[table[t], k]
+                if t * TILE < low or (t + 1) * TILE > high:
+                    _accumulate_some(weights, tile, max(0, low - t * TILE), min(TILE, high - t * TILE), result)
+                else:
+                    _accumulate(weights, tile, result)
