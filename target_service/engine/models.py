@@ -34,6 +34,11 @@ class ModelSettings:
     device: str = "cpu"
     deterministic: bool = False
 
+    @property
+    def budget(self) -> CacheBudget:
+        """How large the cache is made."""
+        return CacheBudget(self.max_tokens, self.memory_share, self.page_size)
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -54,7 +59,7 @@ def load(settings: ModelSettings) -> Loaded:
         dtype=settings.dtype,
         threads=settings.threads or None,
         device=settings.device,
-        budget=CacheBudget(settings.max_tokens, settings.memory_share, settings.page_size),
+        budget=settings.budget,
         deterministic=settings.deterministic,
         progress=LoggedProgress(),
     )

@@ -71,7 +71,7 @@ def load_part(settings: ModelSettings, ranks: Ranks, *, neighbours: int) -> Load
     model = part_model(
         module,
         ranks,
-        CacheBudget(settings.max_tokens, settings.memory_share),
+        settings.budget,
         columns=widths[ranks.rank],
         longest_context=info.longest_context,
         deterministic=settings.deterministic,

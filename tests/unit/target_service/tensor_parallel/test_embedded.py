@@ -60,8 +60,9 @@ def log_probabilities(logits: np.ndarray) -> np.ndarray:
 
 
 def on_ranks(ranks: Ranks, prompts: list[tuple[int, ...]]) -> tuple[Texts, Evidence] | None:
-    settings = ModelSettings("embedded", "", Dtype.FLOAT32, cache_folder(), 1, CACHE_TOKENS, 0.4)
+    settings = ModelSettings("embedded", "", Dtype.FLOAT32, cache_folder(), 1, CACHE_TOKENS, 0.4, page_size=32)
     part = load_part(settings, ranks, neighbours=ranks.size)
+    assert part.model.page_size == 32
     if ranks.rank:
         follow(part.model, ranks, part.widths)
         return None
