@@ -98,7 +98,7 @@ class Planner:
         pieces: list[Piece] = []
         for ask in granted:
             record = ask.record
-            if ask.reads and not (ask.rows > unread(record.session) and _opens(record, now_us)):
+            if ask.reads and not (ask.rows > unread(record.session) and _opens(ask, now_us)):
                 pieces.append(_piece(ask))
                 continue
             part = self._part(record, now_us)
@@ -160,10 +160,12 @@ class Planner:
         return work, rows
 
 
-def _opens(record: Record, now_us: int) -> bool:
+def _opens(ask: Ask, now_us: int) -> bool:
     """Let a session whose prompt ends in this step take its first plain step in it; False if it has none to take."""
+    record = ask.record
     session, _ = obeyed(record.session)
-    if session.phase is not Phase.LEASE:
+    # A Commit may bring tokens beyond those of the Open: pages were granted, and the budget counted, without them.
+    if session.phase is not Phase.LEASE or needed_rows(session) > ask.rows:
         return False
     record.session = session
     record.commit_us = record.ready_us = now_us

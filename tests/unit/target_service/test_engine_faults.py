@@ -229,3 +229,18 @@ def test_a_context_that_is_full_ends_the_round() -> None:
     bench.block(near.block((1, 2, 3, 4, 5, 6, 7, 8)), ms=430)
     bench.run(600)
     assert len(bench.events(Result)[-1].ids) == 4, "candidates and the token after them fit"
+
+
+def test_a_first_commit_with_more_tokens_than_its_open_is_read_as_any_other_text() -> None:
+    bench = Bench(pages=11, page_size=4, gamma_max=4, max_waiting=8, budget=Budget(24, 16))
+    other, long = Peer(1), Peer(2, prompt=tuple(range(20, 30)))
+    bench.command(open_session(1, first=other.plain(9)))
+    long.sequence = long.sequence.extended((5,) * 30)
+    long.unsent = long.sequence.since(0)
+    bench.command(open_session(2, tokens=long.prompt, first=long.plain(2)), ms=50)
+    bench.command(other.close(), ms=700)
+    bench.run(2_000)
+    assert not bench.events(Lost)
+    assert [result.base for result in bench.events(Result) if result.sid == 2] == [30, 31]
+    reports = [m for _, batch in bench.channel.batches for m in batch if isinstance(m, StepReport)]
+    assert max(report.rows for report in reports) <= 24
