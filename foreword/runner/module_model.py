@@ -17,7 +17,7 @@ from foreword.runner.port import Logits
 class ModuleModel(OnPages):
     """Runs plans by the module's own forward pass, all rows packed in one sequence [1, N].
 
-    The module belongs to it from then on: its attention function is replaced, and its float32 linear layers on a CPU.
+    The module belongs to it from then on: its attention function is replaced, and its linear layers on a CPU.
     """
 
     def __init__(

@@ -50,13 +50,7 @@ def fused(subject: Subject) -> StepModel | None:
     key_values = _tiles(subject)
     if key_values is None or not can_fuse(subject.module):
         return None
-    return FusedModel(
-        subject.module,
-        key_values,
-        subject.manners,
-        longest=subject.longest_context,
-        deterministic=subject.deterministic,
-    )
+    return FusedModel(subject.module, key_values, subject.manners, longest=subject.longest_context)
 
 
 def with_tiles(subject: Subject) -> StepModel | None:

@@ -22,7 +22,6 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from foreword.runner.fused.linear import FewRows
 from foreword.runner.kernels.attention import rotate
 from foreword.runner.kernels.common import Floats, Integers
 from foreword.runner.kernels.rowwise import add_and_normalize, gate
@@ -30,6 +29,7 @@ from foreword.runner.layers import Manner
 from foreword.runner.on_pages import OnPages
 from foreword.runner.plan import StepPlan
 from foreword.runner.port import Logits
+from foreword.runner.product import Product
 from foreword.runner.tiles import TiledKeyValues
 
 _MODELS = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
@@ -40,14 +40,14 @@ _MODELS = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausa
 class _Layer:
     before_attention: Floats
     """Weight of the norm, float32 [C]."""
-    projections: FewRows
+    projections: Product
     """Queries, keys and values, in the order of a packed row."""
     head_norms: tuple[torch.Tensor, torch.Tensor] | None
     """Weights of the norms of every query head and every key head, where the model has them."""
-    output: FewRows
+    output: Product
     before_gate: Floats
-    gate_and_up: FewRows
-    down: FewRows
+    gate_and_up: Product
+    down: Product
     manner: Manner
 
 
@@ -61,7 +61,6 @@ class FusedModel(OnPages):
         manners: Sequence[Manner],
         *,
         longest: int,
-        deterministic: bool,
     ) -> None:
         config = module.config.get_text_config()
         decoder: Any = module.model
@@ -74,10 +73,9 @@ class FusedModel(OnPages):
         self._size = int(decoder.layers[0].self_attn.head_dim)
         self._epsilon = float(config.rms_norm_eps)
         self._embedding: torch.Tensor = embedding.weight.detach()
-        self._one_way = deterministic
         self._layers = [self._layer(layer, manner) for layer, manner in zip(decoder.layers, manners, strict=True)]
         self._last_norm = _floats(decoder.norm.weight)
-        self._head = FewRows([head], one_way=deterministic)
+        self._head = Product([head])
         self._cosines, self._sines = _rotations(decoder.rotary_emb, longest)
 
     @property
@@ -90,31 +88,28 @@ class FusedModel(OnPages):
         """Run the pass and return float32 [K, V], the logits of the wanted rows."""
         self._key_values.copy(plan.copies)
         tables = self._key_values.tables(plan)
-        stream = _filled(self._embedding[torch.from_numpy(plan.tokens)].float().numpy())
+        stream = self._embedding[torch.from_numpy(plan.tokens)].float().numpy()
         addend = np.zeros_like(stream)
         normal = np.empty_like(stream)
         for number, layer in enumerate(self._layers):
             add_and_normalize(stream, addend, layer.before_attention, self._epsilon, normal)
-            attended = self._attend(number, layer, torch.from_numpy(normal), plan, tables)
-            addend = layer.output(torch.from_numpy(attended)).numpy()
+            addend = layer.output(self._attend(number, layer, normal, plan, tables))
             add_and_normalize(stream, addend, layer.before_gate, self._epsilon, normal)
-            both = layer.gate_and_up(torch.from_numpy(normal)).numpy()
+            both = layer.gate_and_up(normal)
             gated = np.empty((both.shape[0], both.shape[1] // 2), np.float32)
             gate(both, gated)
-            addend = layer.down(torch.from_numpy(gated)).numpy()
-        wanted = plan.wanted
-        stream, addend = _filled(stream[wanted]), _filled(addend[wanted])
+            addend = layer.down(gated)
+        stream, addend = stream[plan.wanted], addend[plan.wanted]
         normal = np.empty_like(stream)
         add_and_normalize(stream, addend, self._last_norm, self._epsilon, normal)
-        logits: Logits = self._head(torch.from_numpy(normal)).numpy()[: len(wanted)]
+        logits: Logits = self._head(normal)
         return logits
 
-    def _attend(self, number: int, layer: _Layer, rows: torch.Tensor, plan: StepPlan, tables: Integers) -> Floats:
+    def _attend(self, number: int, layer: _Layer, rows: Floats, plan: StepPlan, tables: Integers) -> Floats:
         """Return what the heads of a layer say, float32 [N, heads · D]."""
-        projected = layer.projections(rows)
+        packed = layer.projections(rows)
         if layer.head_norms is not None:
-            projected = self._normalized(projected, layer.head_norms)
-        packed = projected.numpy()
+            packed = self._normalized(torch.from_numpy(packed), layer.head_norms).numpy()
         rotate(packed, self._heads + self._groups, self._size, self._cosines, self._sines, plan.positions)
         return self._key_values.attend_packed(number, packed, self._heads, plan, tables=tables, manner=layer.manner)
 
@@ -127,9 +122,6 @@ class FusedModel(OnPages):
         ]
         return torch.cat([*parts, values], dim=1)
 
-    def _product(self, layers: list[nn.Linear]) -> FewRows:
-        return FewRows(layers, one_way=self._one_way)
-
     def _layer(self, layer: Any, manner: Manner) -> _Layer:
         attention, mlp = layer.self_attn, layer.mlp
         norms = None
@@ -137,34 +129,14 @@ class FusedModel(OnPages):
             norms = attention.q_norm.weight.detach().float(), attention.k_norm.weight.detach().float()
         return _Layer(
             before_attention=_floats(layer.input_layernorm.weight),
-            projections=self._product([attention.q_proj, attention.k_proj, attention.v_proj]),
+            projections=Product([attention.q_proj, attention.k_proj, attention.v_proj]),
             head_norms=norms,
-            output=self._product([attention.o_proj]),
+            output=Product([attention.o_proj]),
             before_gate=_floats(layer.post_attention_layernorm.weight),
-            gate_and_up=self._product([mlp.gate_proj, mlp.up_proj]),
-            down=self._product([mlp.down_proj]),
+            gate_and_up=Product([mlp.gate_proj, mlp.up_proj]),
+            down=Product([mlp.down_proj]),
             manner=manner,
         )
-
-
-def usual_rows(count: int) -> int:
-    """Return the number of rows that so many are filled up to.
-
-    Matrix kernels are made anew for every number that they first meet, which takes milliseconds and is kept: a few
-    dozen numbers are met soon, hundreds are met for hours. Filling costs an eighth at most.
-    """
-    step = max(1, 1 << max(0, count.bit_length() - 4))
-    return -(-count // step) * step
-
-
-def _filled(rows: Floats) -> Floats:
-    """Return rows with rows of zeros behind them, up to a usual number."""
-    count = usual_rows(len(rows))
-    if count == len(rows):
-        return rows
-    filled = np.zeros((count, rows.shape[1]), np.float32)
-    filled[: len(rows)] = rows
-    return filled
 
 
 def can_fuse(module: PreTrainedModel) -> bool:

@@ -10,9 +10,9 @@ from foreword.errors import Mismatch
 from foreword.runner import real, ways
 from foreword.runner.budget import CacheBudget
 from foreword.runner.deterministic import FixedRowsLinear, check_deterministic
-from foreword.runner.fused.linear import FewRows
 from foreword.runner.paged import PagedRunner
 from foreword.runner.port import Rows
+from foreword.runner.product import Product
 from foreword.runner.tiles import TiledKeyValues
 from tests.unit.runner.tiny import LONGEST, V, config, module
 
@@ -85,14 +85,9 @@ def test_products_of_a_fixed_number_of_rows_are_the_same_function():
             torch.testing.assert_close(fixed(x), layer(x))
 
 
-def test_bfloat16_reads_weights_in_two_ways_unless_one_is_wanted():
-    with pytest.raises(Mismatch, match="one by one"):
-        check_deterministic(runner("llama", torch.bfloat16, deterministic=False))
-
-
 def test_kernels_that_depend_on_the_batch_are_refused(monkeypatch):
-    right = FewRows.__call__
-    monkeypatch.setattr(FewRows, "__call__", lambda self, x: right(self, x) * (1 + 1e-6 * (len(x) > 20)))
+    right = Product.__call__
+    monkeypatch.setattr(Product, "__call__", lambda self, x: right(self, x) * np.float32(1 + 1e-6 * (len(x) > 20)))
     with pytest.raises(Mismatch, match=r"deterministic: .* rows scored"):
         check_deterministic(runner("llama", deterministic=False))
 

@@ -15,13 +15,16 @@ class _Doubled(nn.Linear):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("rows", [1, 2, 5, 40])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2), (torch.float16, 2e-3)])
 @torch.inference_mode()
-def test_values(bias, rows):
+def test_values(bias, dtype, tolerance):
     torch.manual_seed(0)
-    linear = nn.Linear(48, 33, bias=bias)
-    x = torch.randn(2, rows, 48)
-    torch.testing.assert_close(PackedLinear(linear)(x), linear(x), atol=1e-5, rtol=0)
+    linear = nn.Linear(48, 33, bias=bias, dtype=dtype)
+    for rows in (1, 2, 5, 40):
+        x = torch.randn(2, 48, rows, dtype=dtype).transpose(1, 2)
+        y = PackedLinear(linear)(x)
+        assert (y.dtype, y.shape) == (dtype, (2, rows, 33))
+        torch.testing.assert_close(y, linear(x), atol=tolerance, rtol=0)
 
 
 @torch.inference_mode()
@@ -36,9 +39,9 @@ def test_a_row_has_the_same_bits_in_any_company():
 
 
 @torch.inference_mode()
-def test_only_plain_float32_layers_are_replaced():
+def test_only_plain_layers_are_replaced():
     model = nn.Sequential(
-        nn.Linear(4, 4), nn.ModuleDict({"inner": nn.Linear(4, 4)}), _Doubled(4, 4), nn.Linear(4, 4).to(torch.bfloat16)
+        nn.Linear(4, 4), nn.ModuleDict({"inner": nn.Linear(4, 4)}), _Doubled(4, 4), nn.Linear(4, 4, device="meta")
     )
     assert pack_linears(model) == 2
     kinds = [type(model[0]), type(model[1]["inner"]), type(model[2]), type(model[3])]

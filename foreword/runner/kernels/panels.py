@@ -1,0 +1,110 @@
+"""The innermost loop of matrix products: a few rows times a panel of 16 columns, written in LLVM's vectors.
+
+Numba's own loops would leave the sums in memory. A panel is read once for all of its rows, narrow weights are widened
+in registers, and the sums of every row are made by the same instructions in the same order, whatever their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+LANES = 16
+"""Columns of a panel: two registers of AVX2, one of AVX-512, four of NEON."""
+MOST_ROWS = 6
+"""What the 16 registers of AVX2 hold the sums of, beside a panel's weights and a row's value."""
+
+_I64, _I32, _FLOAT = ir.IntType(64), ir.IntType(32), ir.FloatType()
+_FLOATS, _WORDS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_I32, LANES)
+_HALVES = ir.VectorType(ir.IntType(16), LANES)
+
+
+def rows_times_panel(count: int) -> Callable[..., None]:
+    """Return the loop for `count` rows, as an intrinsic that compiled code calls.
+
+    Its arguments are panels [P, K, 16] (float32, or bfloat16 as uint16), rows float32 [N, K], biases float32 [P, 16],
+    out float32 [N, …], the number of a panel, the first row, and the first column of `out`. All lie without gaps.
+    """
+
+    @intrinsic
+    def product(context: Any, panels: Any, rows: Any, biases: Any, out: Any, panel: Any, row: Any, column: Any) -> Any:
+        signature = types.void(panels, rows, biases, out, types.intp, types.intp, types.intp)
+        return signature, _code(count)
+
+    return product
+
+
+def _code(count: int) -> Callable[..., Any]:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        arrays = [
+            context.make_array(kind)(context, builder, a) for kind, a in zip(signature.args, args[:4], strict=False)
+        ]
+        panels, rows, biases, out = arrays
+        panel, row, column = args[4:]
+        length = cgutils.unpack_tuple(builder, panels.shape)[1]  # type: ignore[no-untyped-call]
+        width = cgutils.unpack_tuple(builder, out.shape)[1]  # type: ignore[no-untyped-call]
+
+        def at(base: Any, *offsets: Any) -> Any:
+            for offset in offsets:
+                base = builder.gep(base, [offset])
+            return base
+
+        weights = at(panels.data, builder.mul(panel, builder.mul(length, _I64(LANES))))
+        lines = [builder.add(row, _I64(m)) for m in range(count)]
+        sources = [at(rows.data, builder.mul(line, length)) for line in lines]
+        bias = _load(builder, at(biases.data, builder.mul(panel, _I64(LANES))), _FLOATS, 4)
+        sums = _loop(builder, weights, sources, length, start=bias)
+        for line, total in zip(lines, sums, strict=True):
+            place = at(out.data, builder.mul(line, width), column)
+            builder.store(total, builder.bitcast(place, _FLOATS.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return generate
+
+
+def _loop(builder: Any, weights: Any, sources: list[Any], length: Any, *, start: Any) -> list[Any]:
+    """Return the sums over `length` (not 0) of each source's value times 16 weights, as vectors."""
+    before, body, after = builder.block, builder.append_basic_block("panel"), builder.append_basic_block("sums")
+    builder.branch(body)
+    builder.position_at_end(body)
+    k = builder.phi(_I64)
+    k.add_incoming(_I64(0), before)
+    sums = [builder.phi(_FLOATS) for _ in sources]
+    line = _weights(builder, builder.gep(weights, [builder.mul(k, _I64(LANES))]))
+    fused = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+        builder.module, ir.FunctionType(_FLOATS, [_FLOATS] * 3), f"llvm.fmuladd.v{LANES}f32"
+    )
+    added = []
+    for total, source in zip(sums, sources, strict=True):
+        total.add_incoming(start, before)
+        value = _spread(builder, builder.load(builder.gep(source, [k])))
+        added.append(builder.call(fused, [value, line, total]))
+        total.add_incoming(added[-1], body)
+    following = builder.add(k, _I64(1))
+    k.add_incoming(following, body)
+    builder.cbranch(builder.icmp_signed("<", following, length), body, after)
+    builder.position_at_end(after)
+    return added
+
+
+def _weights(builder: Any, place: Any) -> Any:
+    """Load 16 weights as float32; a bfloat16 is the upper half of one."""
+    if place.type.pointee == _FLOAT:
+        return _load(builder, place, _FLOATS, 4)
+    words = builder.zext(_load(builder, place, _HALVES, 2), _WORDS)
+    return builder.bitcast(builder.shl(words, _WORDS([16] * LANES)), _FLOATS)
+
+
+def _load(builder: Any, place: Any, kind: Any, align: int) -> Any:
+    return builder.load(builder.bitcast(place, kind.as_pointer()), align=align)
+
+
+def _spread(builder: Any, value: Any) -> Any:
+    """Return a vector of 16 times the value."""
+    undefined = ir.Constant(_FLOATS, ir.Undefined)
+    single = builder.insert_element(undefined, value, _I32(0))
+    return builder.shuffle_vector(single, undefined, _WORDS([0] * LANES))
