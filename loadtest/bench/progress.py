@@ -1,7 +1,8 @@
-"""Progress on stderr: a bar on a terminal, nothing elsewhere."""
+"""Progress on stderr: a bar on a terminal, a line for every stage elsewhere."""
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import Self
 
@@ -19,8 +20,11 @@ class Progress:
             rich.progress.MofNCompleteColumn(),
             rich.progress.TimeElapsedColumn(),
         )
+        self._console = console
         self._bar = rich.progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._task = self._bar.add_task("", total=None)
+        self._began = time.monotonic()
+        self._said = ""
 
     def begin(self, steps: int) -> None:
         """Say how many steps there will be."""
@@ -29,6 +33,9 @@ class Progress:
     def now(self, what: str) -> None:
         """Say what is being done."""
         self._bar.update(self._task, description=what)
+        if what != self._said and not self._console.is_terminal:
+            self._console.print(f"{time.monotonic() - self._began:6.0f} s  {what}", highlight=False, soft_wrap=True)
+        self._said = what
 
     def done(self) -> None:
         """Count a step as done."""

@@ -11,6 +11,7 @@ from foreword.protocol.generation import Chat
 from foreword.protocol.words import Rule
 from foreword.settings.environment import cache_folder
 from foreword.stack.stack import Stack
+from foreword.values import replace
 from loadtest.bench.progress import Progress
 from loadtest.exactness import coupled, greedy
 from loadtest.exactness.comparison import Tally
@@ -57,9 +58,11 @@ async def _greedy(plan: Plan, side: Transformers, progress: Progress) -> list[Ta
     wanted = await greedy.greedy_references(side, asked)
     tallies: list[Tally] = []
     for draft in plan.drafts:
-        progress.now(f"greedy texts with {draft}")
         async with Stack(plan.stack(draft)) as stack, AsyncClient(stack.address) as client:
-            tallies += await greedy.greedy_arms(client, asked, wanted, drafter=draft)
+            for gamma in asked.gammas:
+                progress.now(f"greedy texts with {draft}, γ {gamma}")
+                one = replace(asked, gammas=(gamma,))
+                tallies += await greedy.greedy_arms(client, one, wanted, drafter=draft)
     return tallies
 
 
@@ -71,12 +74,16 @@ async def _coupled(plan: Plan, side: Transformers, progress: Progress) -> list[T
     tallies: list[Tally] = []
     wanted = None
     for draft in plan.drafts:
-        progress.now(f"seeded texts with {draft}")
         async with Stack(plan.stack(draft)) as stack, AsyncClient(stack.address) as client:
             if wanted is None:
+                progress.now("seeded texts without a draft")
                 wanted = await coupled.plain_texts(client, asked)
                 tallies.append(await coupled.replayed(side, asked, wanted))
-            tallies += await coupled.drafted_arms(client, asked, wanted, drafter=draft, margin=margin)
+            for gamma in asked.gammas:
+                progress.now(f"seeded texts with {draft}, γ {gamma}")
+                one = replace(asked, gammas=(gamma,))
+                tallies += await coupled.drafted_arms(client, one, wanted, drafter=draft, margin=margin)
+            progress.now(f"seeded texts with {draft}, killed")
             tallies.append(await coupled.killed_arm(stack, client, asked, wanted, drafter=draft, margin=margin))
     return tallies
 

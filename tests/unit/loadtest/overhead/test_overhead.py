@@ -200,14 +200,16 @@ def test_tables_show_every_part_for_every_arm() -> None:
     assert any("RTT 0" in note for note in notes_of(Plan(), arms))
 
 
-def test_progress_shows_nothing_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_a_line_for_every_stage_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     from foreword.cli.output import stderr
 
     with Progress(stderr()) as progress:
         progress.begin(2)
-        progress.now("1 session")
-        progress.done()
-    assert capsys.readouterr() == ("", "")
+        for stage in ("1 session", "1 session", "32 sessions"):
+            progress.now(stage)
+            progress.done()
+    out, err = capsys.readouterr()
+    assert (out, [line.split("s  ")[1] for line in err.splitlines()]) == ("", ["1 session", "32 sessions"])
 
 
 def test_the_plot_is_drawn(tmp_path: Any) -> None:
