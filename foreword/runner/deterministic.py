@@ -14,12 +14,15 @@ from torch import nn
 from torch.nn.functional import linear, pad
 
 from foreword.errors import Mismatch
+from foreword.protocol.messages import Tokens
 from foreword.runner.port import Logits, Rows, Runner
 
 FIXED_ROWS = 64
 """Rows of every matrix product where the number is fixed; fewer are filled up, more are cut."""
 _LENGTH = 40
 """Tokens of the text that is scored in several ways."""
+_CROWD = 260
+"""Tokens of another text in the largest pass: enough for torch to share out what it does between products."""
 
 
 class FixedRowsLinear(nn.Module):
@@ -65,6 +68,7 @@ def check_deterministic(runner: Runner) -> None:
             "one by one": _score(runner, text, [1] * _LENGTH),
             "in blocks": _score(runner, text, [2, 3, 5, 8, 13, 9]),
             "in company": _score(runner, text, [1, 4, 9, 26], company=other),
+            "in a crowd": _score_in_a_crowd(runner, text, crowd=(other * _CROWD)[:_CROWD]),
         }
         runner.commit(0, text)
         runner.close(1)
@@ -98,3 +102,12 @@ def _score(runner: Runner, text: Sequence[int], sizes: Sequence[int], *, company
                 pieces.append(logits)
         first += size
     return np.concatenate(pieces)
+
+
+def _score_in_a_crowd(runner: Runner, text: Tokens, *, crowd: Tokens) -> Logits:
+    """Return the logits of a text in slot 0 that comes in one pass with as much of another as there is room for."""
+    runner.truncate(0, 0)
+    runner.truncate(1, 0)
+    memory = runner.memory
+    room = min(runner.longest_context, (memory.free - runner.pages_wanted(0, len(text))) * memory.page_size)
+    return runner.forward([Rows(1, crowd[:room], 0), Rows(0, text, len(text))])[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from transformers import PreTrainedModel
 
+from foreword.runner.activations import fix_activations
 from foreword.runner.deterministic import fix_rows
 from foreword.runner.key_values import KeyValues
 from foreword.runner.on_pages import OnPages
@@ -17,7 +18,8 @@ from foreword.runner.port import Logits
 class ModuleModel(OnPages):
     """Runs plans by the module's own forward pass, all rows packed in one sequence [1, N].
 
-    The module belongs to it from then on: its attention function is replaced, and its linear layers on a CPU.
+    The module belongs to it from then on: its attention function is replaced, and on a CPU its linear
+    layers and activations.
     """
 
     def __init__(
@@ -30,6 +32,8 @@ class ModuleModel(OnPages):
         use_paged_attention(module)
         with torch.inference_mode():
             pack_linears(module)
+        if module.device.type == "cpu":
+            fix_activations(module)
         if deterministic:
             fix_rows(module)  # those that are left: packed ones treat rows alike
 

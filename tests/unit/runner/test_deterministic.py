@@ -92,6 +92,13 @@ def test_kernels_that_depend_on_the_batch_are_refused(monkeypatch):
         check_deterministic(runner("llama", deterministic=False))
 
 
+def test_what_only_large_passes_do_otherwise_is_noticed(monkeypatch):
+    right = Product.__call__
+    monkeypatch.setattr(Product, "__call__", lambda self, x: right(self, x) * np.float32(1 + 1e-6 * (len(x) > 250)))
+    with pytest.raises(Mismatch, match="in a crowd"):
+        check_deterministic(runner("llama", deterministic=False))
+
+
 def test_keys_that_depend_on_their_page_are_noticed(monkeypatch):
     right = TiledKeyValues.attend_packed
 
