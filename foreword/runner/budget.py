@@ -26,9 +26,15 @@ class CacheBudget:
     """Pages beyond those of `tokens`, for users that count tokens and not pages."""
 
     def pages(self, shape: CacheShape, *, itemsize: int, free_bytes: int) -> int:
-        """Return how many pages to make; raises InvalidField if there is no room for one."""
+        """Return how many pages to make; raises InvalidField if there is no room for them, or for one.
+
+        More than is free is refused: the system would hand it out, and end the process when it is written to.
+        """
         token_bytes = shape.token_bytes(itemsize)
         if self.tokens is not None:
+            most = free_bytes // token_bytes
+            if self.tokens > most:
+                raise InvalidField("max_tokens", self.tokens, f"at most {most}, which take the {free_bytes} bytes free")
             pages = -(-self.tokens // self.page_size)
         else:
             pages = int(free_bytes * self.memory_share) // (token_bytes * self.page_size)

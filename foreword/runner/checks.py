@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from foreword.errors import InvalidField
-from foreword.runner.port import Rows
+from foreword.runner.port import Memory, Rows
 
 
 def check_rows(rows: Rows, *, length: int, vocabulary_size: int, longest_context: int) -> None:
@@ -58,3 +58,11 @@ def unknown_slot(slot: int) -> InvalidField:
 def taken_slot(slot: int) -> InvalidField:
     """Return the error for a slot that is open already."""
     return InvalidField("slot", slot, "a slot that is not in use")
+
+
+def check_cache(memory: Memory, tokens: int) -> None:
+    """Raise InvalidField unless two texts of so many tokens fit side by side: so much is scored to check a model."""
+    wanted = 2 * -(-tokens // memory.page_size)
+    if memory.pages < wanted:
+        least = f"at least {wanted * memory.page_size} tokens: two texts of {tokens} are scored when a model is loaded"
+        raise InvalidField("max_tokens", memory.pages * memory.page_size, least)

@@ -15,6 +15,7 @@ from torch.nn.functional import linear, pad
 
 from foreword.errors import Mismatch
 from foreword.protocol.messages import Tokens
+from foreword.runner.checks import check_cache
 from foreword.runner.port import Logits, Rows, Runner
 
 FIXED_ROWS = 64
@@ -56,6 +57,7 @@ def check_deterministic(runner: Runner) -> None:
 
     Kernels differ between machines: what was measured on one is checked on the other, whenever a model is loaded.
     """
+    check_cache(runner.memory, _LENGTH)
     random = np.random.default_rng(11)
     text, other = (tuple(int(t) for t in random.integers(0, runner.vocabulary_size, _LENGTH)) for _ in range(2))
     slots = [0, 1]

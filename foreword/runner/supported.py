@@ -13,6 +13,7 @@ import torch
 from transformers import PreTrainedModel
 
 from foreword.errors import Mismatch
+from foreword.runner.checks import check_cache
 from foreword.runner.port import Logits, Rows, Runner
 
 _LAYER_TYPES = ("full_attention", "sliding_attention")
@@ -51,6 +52,7 @@ def probe_logits(module: PreTrainedModel, vocabulary_size: int) -> Logits:
 def check_probe(runner: Runner, wanted: Logits, model_type: str, dtype: torch.dtype) -> None:
     """Raise Mismatch unless `runner` scores the probe's tokens as the module did, in pieces and after a rollback."""
     tokens = _probe(runner.vocabulary_size)
+    check_cache(runner.memory, len(tokens))
     for slot in (0, 1):
         runner.open(slot)
     runner.forward([Rows(0, tokens[:2], 0), Rows(1, tokens[4:], 0)])

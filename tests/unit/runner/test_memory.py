@@ -10,6 +10,9 @@ from foreword.errors import InvalidField
 from foreword.runner.budget import CacheBudget
 from foreword.runner.layers import CacheShape
 from foreword.runner.memory import available_bytes
+from foreword.runner.paged import PagedRunner
+from foreword.runner.real import real_runner
+from tests.unit.runner.tiny import LONGEST, V, config, module
 
 
 def test_memory_is_what_machine_and_control_group_leave(tmp_path: Path) -> None:
@@ -23,6 +26,8 @@ def test_memory_is_what_machine_and_control_group_leave(tmp_path: Path) -> None:
     (group / "memory.max").write_text("600000\n")
     (group / "memory.current").write_text("100000\n")
     assert available_bytes(meminfo, group) == 500_000
+    (group / "memory.stat").write_text("anon 20000\nfile 70000\ninactive_file 60000\n")  # weights that were read
+    assert available_bytes(meminfo, group) == 560_000
 
 
 def test_pages_are_what_fits_into_a_share_of_the_memory() -> None:
@@ -32,4 +37,26 @@ def test_pages_are_what_fits_into_a_share_of_the_memory() -> None:
     assert budget.pages(shape, itemsize=4, free_bytes=1_000_000_000) == 500_000_000 // (16 * 46_080)
     with pytest.raises(InvalidField, match=r"memory_share: got 0\.5, wanted a share of 1000 free bytes"):
         budget.pages(shape, itemsize=4, free_bytes=1_000)
-    assert CacheBudget(100, spare_pages=3).pages(shape, itemsize=4, free_bytes=0) == 7 + 3
+    assert CacheBudget(100, spare_pages=3).pages(shape, itemsize=4, free_bytes=100 * 46_080) == 7 + 3
+    with pytest.raises(InvalidField, match="max_tokens: got 100, wanted at most 99, which take the 4561920 bytes free"):
+        CacheBudget(100).pages(shape, itemsize=4, free_bytes=99 * 46_080)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("page_size", [16, 5])
+def test_the_least_cache_holds_what_a_model_is_checked_with(deterministic: bool, page_size: int) -> None:
+    text = 40 if deterministic else 7
+    least = 2 * page_size * -(-text // page_size)
+    assert made(least, page_size, deterministic).memory.free == least // page_size
+    with pytest.raises(InvalidField, match=rf"max_tokens: got {least - page_size}, wanted at least {least} tokens"):
+        made(least - page_size, page_size, deterministic)
+
+
+def made(tokens: int, page_size: int, deterministic: bool) -> PagedRunner:
+    return real_runner(
+        module(config("llama")),
+        vocabulary_size=V,
+        longest_context=LONGEST,
+        budget=CacheBudget(tokens, page_size=page_size),
+        deterministic=deterministic,
+    )
