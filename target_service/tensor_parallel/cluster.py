@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,8 @@ from target_service.tensor_parallel.settings import GroupSettings
 
 _LEAVE_S = 10.0
 """Time that a cluster of our own gets to be gone."""
+_REACH_S = 10.0
+"""Time in which the address of a cluster has to take a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ def joined_cluster(settings: GroupSettings) -> Iterator[Cluster]:
 
 @contextmanager
 def _joined(address: str) -> Iterator[None]:
+    _check_reached(address)
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # ConnectionError, ValueError, RuntimeError and others, as its parts please
@@ -51,6 +55,17 @@ def _joined(address: str) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _check_reached(address: str) -> None:
+    """Raise EngineFailure if nobody listens at `host:port`; Ray tries for minutes, and says nothing meanwhile."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit():
+        return  # `auto`, or something that Ray refuses at once
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_S).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise EngineFailure(f"Ray at {address}: cannot be reached: {one_line(error)}") from error
 
 
 @contextmanager

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
+import socket
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("ray")
 
-from foreword.errors import InvalidField
+from foreword.errors import EngineFailure, InvalidField
 from foreword.settings.load import load as load_settings
 from target_service import service
 from target_service.engine.run import ENTRY, EngineSettings
 from target_service.settings import TargetSettings
+from target_service.tensor_parallel.cluster import joined_cluster
 from target_service.tensor_parallel.run import check_model
-from target_service.tensor_parallel.settings import GROUP_ENTRY, GroupedSettings
+from target_service.tensor_parallel.settings import GROUP_ENTRY, GroupedSettings, GroupSettings
 
 
 def settings(model: str, size: int, **more: str) -> TargetSettings:
@@ -73,3 +76,13 @@ def test_a_synthetic_model_has_one_rank() -> None:
     model = service.engine_settings(settings("synthetic", 2), "me").model
     with pytest.raises(InvalidField, match="tensor_parallel_size: got 2, wanted 1 for a synthetic model"):
         check_model(model, 2)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:{port}", "[::1]:{port}", "nowhere.invalid:6379", "127.0.0.1:99999"])
+def test_a_cluster_that_nobody_listens_for_is_not_waited_for(address: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    where = address.format(port=port)
+    group = GroupSettings(2, ray_address=where)
+    with pytest.raises(EngineFailure, match=f"Ray at {re.escape(where)}: cannot be reached: "), joined_cluster(group):
+        raise AssertionError("it was joined")
