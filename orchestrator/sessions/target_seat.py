@@ -56,7 +56,7 @@ class TargetSeat:
         self._avoidance = Avoidance()
         self._error: ForewordError = Unavailable("target: got none that is up, wanted one")
         self._full: dict[str, ForewordError] = {}
-        """By address: what was said by targets that had no room, and none in line for it."""
+        """By address: what was said by targets that had no room, and none in line for it, when they were last asked."""
         self._failures = 0
         self._since_us: int | None = None
         """Since when there is no progress."""
@@ -147,6 +147,7 @@ class TargetSeat:
     def _refused(self, refused: Refused) -> None:
         assert self.peer is not None
         self._error = error_of_refusal(refused, self.peer.address)
+        self._full.pop(self.peer.address, None)
         if refused.code is RefusalCode.FULL:
             self._full[self.peer.address] = self._error
         if useless_again(refused):

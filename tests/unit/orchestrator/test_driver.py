@@ -194,6 +194,20 @@ def test_target_that_starts_is_asked_again() -> None:
     assert not world.fake_targets[0].peer.draining
 
 
+def test_a_target_that_was_full_and_starts_again_is_not_full() -> None:
+    world = World(targets=2)
+    first, second = world.fake_targets
+    first.refuse, second.refuse = refusal(RefusalCode.FULL, 50), refusal(RefusalCode.STARTING, 100)
+    _, recorder = world.drive()
+    world.clock.run_for(40_000)
+    first.refuse, second.refuse = refusal(RefusalCode.STARTING, 200), refusal(RefusalCode.FULL, 60_000)
+    world.clock.run_for(150_000)
+    assert recorder.error is None
+    first.refuse = None
+    world.clock.run()
+    check(recorder)
+
+
 def test_full_target_is_left_for_another_at_once() -> None:
     world = World(targets=2)
     world.fake_targets[0].refuse = refusal(RefusalCode.FULL, 60_000)
