@@ -30,8 +30,11 @@ from orchestrator.core.state import (
 
 
 def output_left(session: Session) -> int:
-    """Return how many more tokens may be output."""
-    return session.request.max_output - session.sequence.base
+    """Return how many more tokens may be output: what was asked for, as far as the target has room."""
+    left = session.request.max_output - session.sequence.base
+    if session.longest_length:
+        left = min(left, max(1, session.longest_length - len(session.sequence.tokens)))  # full ones do not open
+    return left
 
 
 def next_commit(session: Session, plan: RoundPlan) -> Commit:

@@ -47,7 +47,13 @@ def open_target(session: Session, sid: int, address: TargetAddress, plan: RoundP
     assigned = session.draft.phase is not DraftPhase.NONE
     draft = replace(session.draft, target=address, moved=True, link_down=False) if assigned else session.draft
     session = replace(
-        session, target_sid=sid, target_base=session.sequence.base, draft=draft, phase=Phase.OPENING, commit=None
+        session,
+        target_sid=sid,
+        target_base=session.sequence.base,
+        longest_length=0,
+        draft=draft,
+        phase=Phase.OPENING,
+        commit=None,
     )
     first = None
     if draft.phase is not DraftPhase.LIVE:
@@ -73,6 +79,7 @@ def target_opened(session: Session, message: TargetOpened, plan: RoundPlan) -> O
     """The target has the prompt in its cache."""
     if session.phase is not Phase.OPENING or message.sid != session.target_sid:
         return session, (Count("old_opened"),)
+    session = replace(session, longest_length=message.longest_length)
     if session.commit is None:
         return (replace(session, phase=Phase.HELD), ()) if session.client_full else send_round(session, plan)
     watch = (Watch(session.commit.round),)

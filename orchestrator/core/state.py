@@ -107,6 +107,8 @@ class Session:
     """None while no target has been asked."""
     target_base: int = 0
     """Base last sent to the target."""
+    longest_length: int = 0
+    """Most tokens of a session at its target, prompt and output together; 0 before the target has opened."""
     commit: Commit | None = None
     """The Commit that is out."""
     recalled: bool = False

@@ -39,6 +39,17 @@ def test_speculation_needs_fewer_steps() -> None:
     assert recorder.places.drafts == recorder.places.targets == 1
 
 
+@pytest.mark.parametrize("drafts", [0, 1])
+def test_a_text_ends_where_its_target_has_no_more_room(drafts: int) -> None:
+    world = World(drafts=drafts)
+    world.fake_targets[0].longest_length = len(PROMPT) + 17
+    _, recorder = world.drive()
+    world.clock.run()
+    check(recorder, 17)
+    assert recorder.end.reason is FinishReason.LENGTH
+    assert recorder.places.targets == 1
+
+
 def test_gamma_zero_is_one_lease_and_asks_no_draft() -> None:
     world = World()
     _, recorder = world.drive(gamma=0)

@@ -133,6 +133,7 @@ class FakeTarget(FakeServer):
 
     refuse: m.Refused | None = None
     stuck = False
+    longest_length = 512
 
     def reset(self) -> None:
         self.sessions: dict[int, target_state.Session] = {}
@@ -145,10 +146,11 @@ class FakeTarget(FakeServer):
 
     def take(self, message: object) -> None:
         if isinstance(message, m.TargetOpen):
-            if self.refuse is not None:
-                self.tell(message.sid, m.Refused(message.sid, self.refuse.code, "no", self.refuse.retry_after_ms))
+            refused = refusal(RefusalCode.TOO_LONG) if len(message.tokens) >= self.longest_length else self.refuse
+            if refused is not None:
+                self.tell(message.sid, m.Refused(message.sid, refused.code, "no", refused.retry_after_ms))
                 return
-            bounds = target_state.Bounds(VOCABULARY, 512, message.max_output, 16)
+            bounds = target_state.Bounds(VOCABULARY, self.longest_length, message.max_output, 16)
             session = target_core.opened(message, bounds)
             self.sessions[message.sid] = session
             self.later(lambda: self._prefilled(message.sid), 5_000)
