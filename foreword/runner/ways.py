@@ -50,7 +50,8 @@ def fused(subject: Subject) -> StepModel | None:
     key_values = _tiles(subject)
     if key_values is None or not can_fuse(subject.module):
         return None
-    return FusedModel(subject.module, key_values, subject.manners, longest=subject.longest_context)
+    longest = min(subject.longest_context, key_values.pages * key_values.page_size)
+    return FusedModel(subject.module, key_values, subject.manners, longest=longest)
 
 
 def with_tiles(subject: Subject) -> StepModel | None:

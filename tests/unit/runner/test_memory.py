@@ -52,11 +52,17 @@ def test_the_least_cache_holds_what_a_model_is_checked_with(deterministic: bool,
         made(least - page_size, page_size, deterministic)
 
 
-def made(tokens: int, page_size: int, deterministic: bool) -> PagedRunner:
+def test_rotations_are_tabled_for_what_the_cache_holds_and_not_for_a_million_tokens() -> None:
+    run = made(64, 16, deterministic=False, longest_context=1_000_000)
+    assert run.longest_context == 64
+    assert run._model._cosines.shape == (64, 4)  # type: ignore[attr-defined]
+
+
+def made(tokens: int, page_size: int, deterministic: bool, longest_context: int = LONGEST) -> PagedRunner:
     return real_runner(
         module(config("llama")),
         vocabulary_size=V,
-        longest_context=LONGEST,
+        longest_context=longest_context,
         budget=CacheBudget(tokens, page_size=page_size),
         deterministic=deterministic,
     )
