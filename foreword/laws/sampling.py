@@ -98,5 +98,5 @@ def _winner(p: Probabilities, numbers: U64) -> int:
 
 
 def _argmin_race(p: Probabilities, numbers: U64) -> int:
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):  # what has next to no probability comes last
         return int((exponentials(numbers) / p).argmin())

@@ -70,6 +70,11 @@ def test_what_has_no_probability_never_comes() -> None:
     assert match_margin(law, KEY, 0) == math.inf
 
 
+def test_what_has_next_to_no_probability_comes_last_and_warns_nobody() -> None:
+    law = Law(None, np.array([5e-324, 1.0, 1e-310]))
+    assert {sample_match(law, b"k" * 16, position) for position in range(50)} == {1}
+
+
 def test_a_position_has_one_sample_and_others_have_others() -> None:
     law = random_law(0, 50, dense=False)
     text = [sample_match(law, KEY, i) for i in range(40)]
