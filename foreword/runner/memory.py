@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -11,6 +12,8 @@ def available_bytes(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/
     A group is charged for the files that it has read, such as weights; what the kernel gives up of them when memory is
     wanted counts as free, as in the working set of Kubernetes.
     """
+    if not meminfo.is_file():  # not Linux: all the memory that the machine has, in want of better
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
     available = int(fields["MemAvailable"].split()[0]) * 1024
     limit, used = group / "memory.max", group / "memory.current"

@@ -30,6 +30,10 @@ def test_memory_is_what_machine_and_control_group_leave(tmp_path: Path) -> None:
     assert available_bytes(meminfo, group) == 560_000
 
 
+def test_without_linux_memory_is_what_the_machine_has(tmp_path: Path) -> None:
+    assert available_bytes(tmp_path / "none", tmp_path) >= available_bytes(group=tmp_path)
+
+
 def test_pages_are_what_fits_into_a_share_of_the_memory() -> None:
     shape = CacheShape(layers=30, groups=3, size=64)
     assert shape.token_bytes(4) == 2 * 30 * 3 * 64 * 4
