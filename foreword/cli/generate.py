@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from typing import Annotated, Any
 
@@ -15,9 +14,6 @@ from foreword.client import DEFAULT_ADDRESS, AsyncClient, AsyncStream
 from foreword.client.fields import read_timeout
 from foreword.errors import InvalidField
 from foreword.protocol.generation import Chat, Delta, Message, Prompt
-from foreword.protocol.info import ModelInfo
-
-_CHAT_NAMES = re.compile(r"instruct|chat|\bembedded\b|[-_]it\b", re.IGNORECASE)
 
 
 def command(
@@ -38,7 +34,7 @@ def command(
     model: Annotated[str | None, typer.Option(help="Model, where several are served.")] = None,
     system: Annotated[str | None, typer.Option(help="System message; implies --chat.")] = None,
     chat: Annotated[
-        bool | None, typer.Option("--chat/--raw", help="Use the model's chat template; by default for instruct models.")
+        bool | None, typer.Option("--chat/--raw", help="Use the model's chat template; by default where it has one.")
     ] = None,
     timeout: Annotated[float | None, typer.Option(help="Longest time of the whole call, in seconds over 0.")] = None,
     plain: Annotated[bool, typer.Option("--plain", help="No colours for who wrote what.")] = False,
@@ -100,9 +96,4 @@ def _prompt(text: str, system: str | None, *, as_chat: bool) -> Prompt:
 
 async def _speaks_chat(client: AsyncClient) -> bool:
     info = await client.info()
-    return info.model is not None and speaks_chat(info.model)
-
-
-def speaks_chat(model: ModelInfo) -> bool:
-    """Tell by a model's names whether it was trained to answer in a chat."""
-    return any(_CHAT_NAMES.search(name) is not None for name in (model.name, model.source))
+    return info.model is not None and info.model.chat_template

@@ -68,6 +68,7 @@ def real_model_info(
         longest_context=longest_context,
         dtype=dtype.value,
         eos_ids=tokenizer.eos_ids,
+        chat_template=tokenizer.has_chat_template,
     )
 
 

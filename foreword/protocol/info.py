@@ -19,6 +19,8 @@ class ModelInfo:
     longest_context: int
     dtype: str
     eos_ids: tuple[int, ...] = ()
+    chat_template: bool = False
+    """Whether it came with a template for conversations; synthetic models have none."""
 
 
 @dataclass(frozen=True, slots=True)

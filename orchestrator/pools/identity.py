@@ -6,12 +6,22 @@ from foreword.protocol.info import ModelInfo, ServerInfo
 
 
 def target_misfit(model: ModelInfo, info: ServerInfo) -> str:
-    """Return why a target cannot serve `model`, or an empty text: sessions move between targets."""
+    """Return why a target cannot serve `model`, or an empty text.
+
+    Sessions move between targets, and their texts may not depend on which: name, weights and format have to be the same.
+    """
     if info.model is None:
         return "model: the target names none, wanted one that it runs"
     seen = info.model
     if seen.name != model.name:
         return f"model: the target serves {seen.name!r}, the others serve {model.name!r}"
+    if seen.weights_digest != model.weights_digest:
+        return (
+            f"weights: the target's {seen.name!r} has digest {_short(seen.weights_digest)}, "
+            f"that of the others has {_short(model.weights_digest)}"
+        )
+    if seen.dtype != model.dtype:
+        return f"dtype: the target runs {seen.dtype}, the others run {model.dtype}"
     return vocabulary_misfit(model, seen, "target")
 
 
@@ -36,4 +46,5 @@ def vocabulary_misfit(model: ModelInfo, seen: ModelInfo, kind: str) -> str:
 
 
 def _short(digest: str) -> str:
-    return digest[:12] or "none"
+    digest, mark, layers = digest.partition("#")
+    return (digest[:12] or "none") + mark + layers

@@ -19,11 +19,9 @@ from rich.console import Console
 from foreword.cli.demo import Demo
 from foreword.cli.demo_prompts import DemoPrompt
 from foreword.cli.fetching import fetch_models, models_of
-from foreword.cli.generate import speaks_chat
 from foreword.client import AsyncClient
 from foreword.errors import EngineFailure, NotFound
 from foreword.protocol.generation import Chat, GenerateRequest, Message
-from foreword.protocol.info import ModelInfo
 from foreword.protocol.words import Drafter, Rule
 from foreword.stack.config import StackConfig
 from foreword.testing.mock_server import MockServer, Reply, mock_info
@@ -58,7 +56,7 @@ def test_generate_as_json(cli):
         assert read["usage"]["acceptance_length"] == 2.0
 
 
-def test_generate_uses_the_chat_template_for_models_that_chat(cli):
+def test_generate_uses_the_chat_template_of_models_that_have_one(cli):
     with MockServer() as server:
 
         def asked(*argv):
@@ -69,27 +67,11 @@ def test_generate_uses_the_chat_template_for_models_that_chat(cli):
         assert asked() == "Hi"
         assert asked("--chat") == Chat((turn,))
         assert asked("--system", "Be brief.") == Chat((Message("system", "Be brief."), turn))
-        server.info = replace(mock_info(), model=replace(mock_info().model, name="Some-135M-Instruct"))
+        server.info = replace(mock_info(), model=replace(mock_info().model, chat_template=True))
         assert asked() == Chat((turn,))
         assert asked("--raw") == "Hi"
         refused = cli("generate", "Hi", "--raw", "--system", "x", "--address", server.address)
         assert (refused.status, refused.err) == (2, "system: got 'x', wanted no system message with --raw\n")
-
-
-@pytest.mark.parametrize(
-    ("name", "source", "chats"),
-    [
-        ("SmolLM2-135M-Instruct", "x.gguf", True),
-        ("target", "embedded", True),
-        ("gemma-2-2b-it", "folder", True),
-        ("Llama-2-7b-chat-hf", "hub", True),
-        ("SmolLM2-135M", "hub", False),
-        ("italian-base", "folder", False),
-        ("synthetic", "synthetic:vocab=64", False),
-    ],
-)
-def test_models_that_chat_are_told_by_their_names(name, source, chats):
-    assert speaks_chat(ModelInfo(name, source, "", "", 8, 8, "float32")) is chats
 
 
 def test_generate_says_failures_in_one_line(cli):

@@ -73,6 +73,10 @@ def test_misfits_name_both_values() -> None:
     assert target_misfit(MODEL, info()) == ""
     assert "'other'" in target_misfit(MODEL, info(name="other"))
     assert "'m'" in target_misfit(MODEL, info(name="other"))
+    text = target_misfit(replace(MODEL, weights_digest="a" * 64), info(weights_digest="b" * 64 + "#layers=4"))
+    assert "bbbbbbbbbbbb#layers=4" in text
+    assert "aaaaaaaaaaaa" in text
+    assert target_misfit(MODEL, info(dtype="bfloat16")) == "dtype: the target runs bfloat16, the others run float32"
     text = draft_misfit(MODEL, info(name="small", vocabulary_size=49))
     assert "49 ids" in text
     assert "50" in text
