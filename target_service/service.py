@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from foreword._version import __version__
 from foreword.engine.process import EngineOptions
 from foreword.errors import InvalidField, Unavailable
+from foreword.extras import how_to_install
 from foreword.protocol.info import ServerInfo
 from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
 from foreword.rpc.server import RpcServer, serve
@@ -166,7 +167,7 @@ def engine_entry(settings: TargetSettings, instance: str) -> tuple[str, object]:
     if settings.tensor_parallel_size == 1:
         return ENTRY, engine
     if find_spec("ray") is None:
-        wanted = "1, because Ray is not installed (pip install 'foreword[ray]')"
+        wanted = f"1, because Ray is not installed ({how_to_install('ray')})"
         raise InvalidField("tensor_parallel_size", settings.tensor_parallel_size, wanted)
     group = GroupSettings(
         settings.tensor_parallel_size,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from foreword.cli.extras import missing_extra
+from foreword.extras import missing_extra
 from foreword.settings.environment import use_direct_poller
 
 

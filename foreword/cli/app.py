@@ -12,9 +12,9 @@ import typer.core
 
 from foreword._version import __version__
 from foreword.cli.commands import Commands, group, new_app
-from foreword.cli.extras import missing_extra
 from foreword.cli.usage import usage_line
 from foreword.errors import ForewordError, InvalidField
+from foreword.extras import missing_extra
 
 COMMANDS = "foreword.commands"
 GROUPS = {

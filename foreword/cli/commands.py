@@ -9,8 +9,8 @@ from typing import Any
 import typer
 import typer.core
 
-from foreword.cli.extras import missing_extra
 from foreword.errors import NotFound
+from foreword.extras import missing_extra
 
 
 class Commands(MutableMapping[str, Any]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from foreword.extras import check_installed
 from foreword.models.dtype import Dtype
 from foreword.models.identity import synthetic_model_info
 from foreword.models.progress import Progress, silent
@@ -46,12 +47,14 @@ def build_runner(
 
     `side` chooses the law of a synthetic pair, `chunk` bounds the rows of one pass of a real model, `budget` its cache.
     `deterministic` makes logits of real models a function of the context alone; those of synthetic ones are. Raises
-    what loading raises, and Mismatch for a model whose attention the runner does not compute.
+    what loading raises, Mismatch for a model whose attention the runner does not compute, and NotFound, before anything
+    is fetched, where what runs real models is not installed.
     """
     budget = budget or CacheBudget()
     model = source.synthetic
     if model is not None:
         return _synthetic(source, model, side, budget)
+    check_installed("torch", "transformers")
     from foreword.models.load import load_model
     from foreword.runner.real import real_runner
 

@@ -17,7 +17,7 @@ from packaging.version import Version
 
 import hatch_build
 from foreword._version import __version__
-from foreword.cli.extras import EXTRA_MODULES
+from foreword.extras import EXTRA_MODULES
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

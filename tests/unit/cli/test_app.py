@@ -13,8 +13,8 @@ import typer
 from foreword._version import __version__
 from foreword.cli import main
 from foreword.cli.app import COMMANDS, GROUPS, installed, run
-from foreword.cli.extras import missing_extra
 from foreword.errors import EngineFailure, InvalidField, NotFound
+from foreword.extras import missing_extra
 
 
 @pytest.fixture
@@ -113,7 +113,11 @@ def test_a_timeout_that_cannot_be_kept_is_named_by_its_option(cli, value):
         (KeyboardInterrupt(), 130, ""),
         (typer.Abort(), 130, ""),
         (typer.Exit(7), 7, ""),
-        (ModuleNotFoundError("no", name="torch"), 1, "foreword: needs torch: pip install 'foreword[models]'"),
+        (
+            ModuleNotFoundError("no", name="torch"),
+            1,
+            "foreword: needs torch; install the extra: pip install '.[models]' in the checkout",
+        ),
     ],
 )
 def test_every_end_has_its_status_and_no_traceback(cli, plugin, error, status, line):
@@ -132,7 +136,8 @@ def test_a_command_that_cannot_be_loaded_says_how_to_get_it(cli):
     result = cli("serve", "target", "--listen", "x", more=[entry])
     assert (result.status, result.err) == (
         1,
-        "foreword serve target: needs foreword_missing_plugin: pip install 'foreword[all]'\n",
+        "foreword serve target: needs foreword_missing_plugin; "
+        "install the extra: pip install '.[all]' in the checkout\n",
     )
     assert "Not available" in cli("serve", "--help", more=[entry]).out
 
@@ -140,11 +145,14 @@ def test_a_command_that_cannot_be_loaded_says_how_to_get_it(cli):
 @pytest.mark.parametrize(
     ("module", "hint"),
     [
-        ("torch", "needs torch: pip install 'foreword[models]'"),
-        ("google.rpc.status_pb2", "needs google.rpc.status_pb2: pip install 'foreword[serve]'"),
-        ("structlog", "needs structlog: pip install 'foreword[serve]'"),
-        ("matplotlib.pyplot", "needs matplotlib.pyplot: pip install 'foreword[bench]'"),
-        ("elsewhere", "needs elsewhere: pip install 'foreword[all]'"),
+        ("torch", "needs torch; install the extra: pip install '.[models]' in the checkout"),
+        (
+            "google.rpc.status_pb2",
+            "needs google.rpc.status_pb2; install the extra: pip install '.[serve]' in the checkout",
+        ),
+        ("structlog", "needs structlog; install the extra: pip install '.[serve]' in the checkout"),
+        ("matplotlib.pyplot", "needs matplotlib.pyplot; install the extra: pip install '.[bench]' in the checkout"),
+        ("elsewhere", "needs elsewhere; install the extra: pip install '.[all]' in the checkout"),
         (
             "target_service.commands",
             "target_service.commands is missing from this installation; install foreword again",
@@ -159,7 +167,9 @@ def test_without_the_extra_of_the_command_itself_there_is_a_hint(monkeypatch, ca
     monkeypatch.delitem(sys.modules, "foreword.cli.app")
     monkeypatch.setitem(sys.modules, "typer", None)
     assert main(["generate", "x"]) == 1
-    assert capsys.readouterr().err == "foreword: needs typer: pip install 'foreword[serve]'\n"
+    assert (
+        capsys.readouterr().err == "foreword: needs typer; install the extra: pip install '.[serve]' in the checkout\n"
+    )
 
 
 def test_a_closed_pipe_is_no_error_message():

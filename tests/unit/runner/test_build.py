@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+from foreword import extras
+from foreword.errors import NotFound
 from foreword.models.source import parse_source
 from foreword.runner.build import build_runner
 from foreword.testing.synthetic import Side
@@ -30,3 +34,12 @@ def test_synthetic_models_need_no_torch(tmp_path):
         "assert not {'torch', 'transformers', 'tokenizers', 'jinja2'} & set(sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_what_runs_real_models_is_asked_for_before_they_are_fetched(tmp_path, monkeypatch):
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    hint = r"needs torch; install the extra: pip install '\.\[models\]' in the checkout"
+    with pytest.raises(NotFound, match=hint):
+        build_runner(parse_source("embedded"), side=Side.TARGET, cache=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    build_runner(parse_source("synthetic"), side=Side.TARGET, cache=tmp_path)

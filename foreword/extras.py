@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Final
+
+from foreword.errors import NotFound
 
 EXTRA_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "serve": (
@@ -23,7 +26,24 @@ def missing_extra(error: ModuleNotFoundError) -> str:
     name = error.name or "a module"
     if name.partition(".")[0] in _OWN:
         return f"{name} is missing from this installation; install foreword again"
-    for extra, modules in EXTRA_MODULES.items():
-        if any(name == module or name.startswith(f"{module}.") for module in modules):
-            return f"needs {name}: pip install 'foreword[{extra}]'"
-    return f"needs {name}: pip install 'foreword[all]'"
+    return f"needs {name}; {how_to_install(name)}"
+
+
+def check_installed(*modules: str) -> None:
+    """Raise NotFound, with how to get it, for the first of these modules that is not installed; imports none of them.
+
+    Names of packages, without a dot: looking for a part of a package would import the package.
+    """
+    for name in modules:
+        if find_spec(name) is None:
+            raise NotFound(f"needs {name}; {how_to_install(name)}")
+
+
+def how_to_install(name: str) -> str:
+    """Say which extra brings a module; foreword is installed from a checkout, so that is where pip is run."""
+    brings = (
+        extra
+        for extra, modules in EXTRA_MODULES.items()
+        if any(name == module or name.startswith(f"{module}.") for module in modules)
+    )
+    return f"install the extra: pip install '.[{next(brings, 'all')}]' in the checkout"
