@@ -13,8 +13,10 @@ from draft_service.drafters.lookup import LookupStyle
 from draft_service.engine.admission import Room
 from draft_service.engine.engine import Policy
 from draft_service.engine.run import EngineConfig
+from foreword.errors import InvalidField
 from foreword.laws.counts import MAX_BITS
 from foreword.models.dtype import Dtype
+from foreword.models.source import is_synthetic
 from foreword.protocol.words import Drafter
 from foreword.runner.budget import CacheBudget
 from foreword.settings.base import ServerSettings, start_timeout
@@ -42,11 +44,14 @@ class DraftSettings(ServerSettings):
 
     model_config = SettingsConfigDict(env_prefix="FOREWORD_DRAFT_")
 
-    drafter: DrafterChoice = setting(DrafterChoice.LOOKUP, "What drafts: a causal LM, prompt lookup, or a test model.")
+    drafter: DrafterChoice | None = setting(
+        None,
+        "What drafts: a causal LM, prompt lookup, or a test model; none takes what model says, and lookup without one.",
+    )
     model: str = setting(
         "",
         "Model of the drafter: a folder, a hub id, embedded, with #layers=K for its first K layers; or synthetic:…. "
-        "Empty takes embedded#layers=4, or synthetic.",
+        "Empty takes embedded#layers=4, or synthetic, where such a drafter is named; lookup takes none.",
         wanted="a model source",
     )
     name: str = setting("", "What requests call this draft; empty takes the model's name.", wanted="a name")
@@ -89,11 +94,24 @@ class DraftSettings(ServerSettings):
     )
     prefill_chunk: int = setting(256, "Most tokens that one step reads ahead.", unit="tokens", least=1)
 
+    def model_post_init(self, _: object) -> None:
+        if self.drafter is DrafterChoice.LOOKUP and self.model:
+            raise InvalidField("model", self.model, "no model for the drafter lookup; the drafter model drafts with one")
+
+    @property
+    def chosen(self) -> DrafterChoice:
+        """What drafts: what is named, else what the model is."""
+        if self.drafter is not None:
+            return self.drafter
+        if not self.model:
+            return DrafterChoice.LOOKUP
+        return DrafterChoice.SYNTHETIC if is_synthetic(self.model) else DrafterChoice.MODEL
+
     def engine_config(self) -> EngineConfig:
         """Return what the engine process needs; raises InvalidField for values that do not fit together."""
         drafter = DrafterConfig(
-            kind=Drafter[self.drafter.name],
-            model=self.model or _DEFAULT_MODELS[self.drafter],
+            kind=Drafter[self.chosen.name],
+            model=self.model or _DEFAULT_MODELS[self.chosen],
             name=self.name,
             dtype=self.dtype,
             threads=self.threads,

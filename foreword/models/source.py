@@ -80,6 +80,11 @@ class ModelSource:
         return self.where if isinstance(self.where, SyntheticModel) else None
 
 
+def is_synthetic(text: str) -> bool:
+    """Return whether `text` names a synthetic model, rightly or not."""
+    return text.strip().partition("#")[0].partition(":")[0] == "synthetic"
+
+
 def parse_source(text: str) -> ModelSource:
     """Return what `text` names; raise InvalidField for what cannot be one, NotFound for a path that is not there."""
     text = text.strip()
@@ -94,7 +99,7 @@ def parse_source(text: str) -> ModelSource:
 def _where(name: str, text: str) -> Embedded | Folder | GgufFile | Hub | SyntheticModel:
     if name == "embedded":
         return Embedded()
-    if name == "synthetic" or name.startswith("synthetic:"):
+    if is_synthetic(name):
         return _synthetic(name.partition(":")[2])
     path = Path(name).expanduser()
     if name.endswith(".gguf"):

@@ -76,6 +76,27 @@ def test_what_is_out_of_range_is_named(flag: str, value: str, message: str) -> N
         load(DraftSettings, flags={(flag,): value})
 
 
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        ("embedded", Drafter.MODEL),
+        ("owner/synthetic", Drafter.MODEL),
+        ("synthetic", Drafter.SYNTHETIC),
+        ("synthetic:vocab=16", Drafter.SYNTHETIC),
+    ],
+)
+def test_a_model_without_a_drafter_says_what_drafts(model: str, kind: Drafter) -> None:
+    """It was left out without a word: lookup drafted."""
+    config = load(DraftSettings, flags={("model",): model}).engine_config().drafter
+    assert (config.kind, config.model) == (kind, model)
+
+
+def test_lookup_with_a_model_is_refused() -> None:
+    wanted = r"model: got 'embedded', wanted no model for the drafter lookup; .* \(flag --model\)"
+    with pytest.raises(InvalidField, match=wanted):
+        load(DraftSettings, flags={("drafter",): "lookup", ("model",): "embedded"})
+
+
 @pytest.mark.parametrize("drafter", [DrafterChoice.MODEL, DrafterChoice.SYNTHETIC])
 def test_a_model_of_the_wrong_kind_is_refused(drafter: DrafterChoice, tmp_path: Path) -> None:
     real = drafter is DrafterChoice.SYNTHETIC
