@@ -9,6 +9,7 @@ from typing import Final
 import typer
 
 from foreword.errors import NotFound
+from foreword.models.source import is_synthetic
 from foreword.settings.command import EXIT_FAILED, EXIT_USAGE
 from foreword.stack.config import StackConfig
 
@@ -21,7 +22,7 @@ EXPLAINED: Final = (EXIT_FAILED, EXIT_USAGE)
 def models_of(config: StackConfig) -> list[str]:
     """Return the models with weights that a stack loads."""
     sources = [config.target, *([config.draft] if config.draft_names and config.draft else [])]
-    return [source for source in dict.fromkeys(sources) if source != "lookup" and not source.startswith("synthetic")]
+    return [source for source in dict.fromkeys(sources) if source != "lookup" and not is_synthetic(source)]
 
 
 async def fetch_models(config: StackConfig, *, command: tuple[str, ...] = _FETCH) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from foreword.errors import InvalidField
 from foreword.models.dtype import Dtype
+from foreword.models.source import is_synthetic
 
 DEFAULT_TARGET = "embedded"
 DEFAULT_DRAFT = "lookup"
@@ -28,7 +29,7 @@ class StackConfig:
     target: str = DEFAULT_TARGET
     """Model of the target."""
     draft: str | None = DEFAULT_DRAFT
-    """`lookup`, `synthetic:…` or a model; None starts no draft."""
+    """`lookup`, `synthetic`, `synthetic:…` or a model; None starts no draft."""
     drafts: int = 1
     """How many draft services."""
     gamma: int | None = None
@@ -99,7 +100,7 @@ def plan_drafts(config: StackConfig, folder: Path) -> list[ServicePlan]:
     draft = config.draft or ""
     if draft == "lookup":
         flags: tuple[str, ...] = ("--drafter", "lookup")
-    elif draft.startswith("synthetic:"):
+    elif is_synthetic(draft):
         flags = ("--drafter", "synthetic", "--model", draft)
     else:
         flags = ("--drafter", "model", "--model", draft, "--dtype", config.dtype)

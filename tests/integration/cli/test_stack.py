@@ -85,6 +85,7 @@ async def test_services_start_in_order_serve_and_are_gone_afterwards() -> None:
     ("draft", "told"),
     [
         ("synthetic:vocab=64", "draft was told --drafter synthetic --model synthetic:vocab=64"),
+        ("synthetic", "draft was told --drafter synthetic --model synthetic"),
         ("some/model#layers=4", "draft was told --drafter model --model some/model#layers=4 --dtype float32"),
     ],
 )
