@@ -15,6 +15,9 @@ from foreword.protocol.sequence import Sequence, merge, usable
 from foreword.protocol.words import LossCode, ReceiptCode
 from foreword.values import replace
 
+VERDICT_DIFFERS = "verdict_differs"
+"""Name under which verdicts of a target are counted that were not its orchestrator's."""
+
 
 def opened(message: DraftOpen, bounds: Bounds) -> Session:
     """Return the session that an Open starts; its tokens are not in the cache yet."""
@@ -47,6 +50,20 @@ def advanced(session: Session, message: Advance) -> Outcome:
     except ProtocolFault as fault:
         return lost(session, LossCode.PROTOCOL, fault.message)
     moved = message.target is not None and message.target != session.target
+    # A session that moved may have lost the Result that the notice told of; otherwise both were of the same evidence.
+    told = (Count(VERDICT_DIFFERS),) if not moved and _contradicts(session, sequence) else ()
+    session, actions = _commanded(session, message, sequence, moved=moved)
+    return session, (*told, *actions)
+
+
+def _contradicts(session: Session, sequence: Sequence) -> bool:
+    """Whether what the orchestrator committed is something else than what the target's verdicts said it would be."""
+    came = sequence.tokens[len(session.sequence.tokens) :]
+    both = min(len(came), len(session.assumed))
+    return came[:both] != session.assumed[:both]
+
+
+def _commanded(session: Session, message: Advance, sequence: Sequence, *, moved: bool) -> Outcome:
     if not moved and (assumed := _still_assumed(session, message, sequence)) is not None:
         session = replace(session, sequence=sequence, order=message, assumed=assumed)
         return finished(session) if session.phase is Phase.DRAFT else (session, ())

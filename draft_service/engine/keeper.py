@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import structlog
+
 from draft_service.core import session as transitions
 from draft_service.core import writing
 from draft_service.core.state import Action, Count, Free, Outcome, Phase, Push, PushLater, Session, Tell
@@ -13,6 +15,11 @@ from draft_service.engine.outgoing import Outgoing
 from draft_service.engine.table import Entry, Table
 from foreword.protocol.words import LossCode
 from foreword.values import replace
+
+WARN_EVERY_NS = 10_000_000_000
+"""Least time between two warnings of the same kind."""
+
+_log = structlog.stdlib.get_logger(__name__)
 
 
 class Keeper:
@@ -24,6 +31,7 @@ class Keeper:
         self.offers = Offers()
         self.now_ns = now_ns
         self._drafter = drafter
+        self._warned_ns: int | None = None
 
     def add(self, stream: int, session: Session) -> Entry:
         """Take a session in, with an empty slot."""
@@ -98,6 +106,21 @@ class Keeper:
                     self._drafter.open(entry.slot)
             case Count(name):
                 self.outgoing.count(name)
+                if name == transitions.VERDICT_DIFFERS:
+                    self._warn_of_verdict(entry.session, now_ns)
+
+    def _warn_of_verdict(self, session: Session, now_ns: int) -> None:
+        """Say that drafting ahead is in vain: the texts are right, because only the orchestrator's verdict counts."""
+        if self._warned_ns is not None and now_ns - self._warned_ns < WARN_EVERY_NS:
+            return
+        self._warned_ns = now_ns
+        target, order = session.target, session.order
+        _log.warning(
+            "the target's verdict differs from the orchestrator's: what was drafted ahead is lost",
+            target=target.address,
+            instance=target.instance,
+            round=None if order is None else order.round,
+        )
 
 
 def _another_block(before: Session, after: Session) -> bool:

@@ -175,10 +175,27 @@ def test_an_advance_that_contradicts_what_overtook_it_starts_anew() -> None:
         session, _ = writing.drawn(session, writing.draw(session), Drawn((token,), None))
     digest = extend(EMPTY, (*PROMPT, 4, 5, 6, 9))
     session, _ = transitions.verdict_came(session, VerdictNotice(ticket(1), 2, digest, 3, 10))
-    session, _ = transitions.advanced(session, order(2, (4, 5, 8)))
+    session, actions = transitions.advanced(session, order(2, (4, 5, 8)))
+    assert actions == (Count("verdict_differs"),)
     assert session.context == (*PROMPT, 4, 5, 8)
     assert session.writing is not None
     assert (session.writing.round, writing.draw(session).rows) == (2, (8,))
+
+
+@pytest.mark.parametrize("tokens", [(4, 9), (4, 5, 6, 8), (4, 5, 6, 9)])
+def test_a_verdict_that_is_not_the_orchestrators_is_counted(tokens: Tokens) -> None:
+    session, block = sent()
+    session, _ = transitions.verdict_came(session, notice(block, 3, 9))
+    _, actions = transitions.advanced(session, order(2, tokens))
+    assert actions == (() if tokens == (4, 5, 6, 9) else (Count("verdict_differs"),))
+
+
+def test_a_session_that_moved_may_have_lost_the_result_of_a_verdict() -> None:
+    session, block = sent()
+    session, _ = transitions.verdict_came(session, notice(block, 3, 9))
+    moved = TargetAddress("t:2", "T2", b"n" * 16)
+    _, actions = transitions.advanced(session, order(3, (7,), target=moved))
+    assert Count("verdict_differs") not in actions
 
 
 def test_an_advance_with_another_rule_starts_anew() -> None:

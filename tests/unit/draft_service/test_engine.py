@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from draft_service.core.writing import Drawn
 from draft_service.engine.admission import Room
@@ -140,6 +141,20 @@ def test_an_advance_that_disagrees_abandons_the_continuation() -> None:
     (second,) = bench.blocks()
     assert (second.base, second.ids) == (2, (5, 6))
     assert second.digest == bench.digests[1]
+
+
+def test_verdicts_that_differ_are_counted_and_told_once_in_ten_seconds() -> None:
+    bench = Bench()
+    bench.open(opening(1))
+    bench.order(1, 1)
+    with capture_logs() as logs:
+        for round, told in ((2, 1), (3, 1), (4, 2)):
+            bench.settle()
+            bench.verdict(bench.blocks()[-1], 2, 7)
+            bench.order(1, round, (8,))
+            assert [entry["log_level"] for entry in logs] == ["warning"] * told
+            bench.now_ns += 5_000 * MS
+    assert bench.counts()["verdict_differs"] == 3
 
 
 def test_a_stop_id_ends_a_block_and_goes_with_it() -> None:

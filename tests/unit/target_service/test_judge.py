@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from foreword.acceptance import gather
+from foreword.acceptance import Evidence, decide, gather
 from foreword.laws.counts import to_counts
 from foreword.laws.law import Law
 from foreword.laws.parameters import LawParameters
 from foreword.laws.pipeline import LawRows, target_laws
 from foreword.models.synthetic import SyntheticModel
-from foreword.protocol.messages import Block, Result
+from foreword.protocol.messages import Block, Result, VerdictNotice
 from foreword.protocol.words import Rule
 from foreword.runner.port import Rows
 from foreword.testing.synthetic import Side, SyntheticRunner
@@ -115,6 +115,29 @@ def test_evidence_is_what_the_rules_say_of_laws_computed_afresh(rule: Rule, law:
         shifted = gather(rule, laws, block.ids, block.law, keys=KEYS, round=result.round, base=result.base + 1)
         elsewhere += result.emit != shifted.emit
     assert elsewhere, "numbers of another base would have been noticed"
+
+
+@pytest.mark.parametrize("rule", list(Rule))
+def test_the_verdict_that_a_draft_is_told_is_what_the_orchestrator_decides(rule: Rule) -> None:
+    bench, peer = Bench(), Peer(rule=rule)
+    bench.command(open_session(law=SAMPLED))
+    decided, elsewhere = [], 0
+    for turn in range(8):
+        ms = 30.0 + 40 * turn
+        bench.command(peer.speculate(), ms=ms)
+        bench.block(drawn_block(peer, turn), ms=ms)
+        bench.run(ms + 30)
+        result = bench.events(Result)[-1]
+        evidence = Evidence(result.acceptance, result.emit, result.ratios)
+        verdict, shifted = (
+            decide(rule, evidence, coin_key=KEYS.coin, round=result.round, base=base)
+            for base in (result.base, result.base + 1)
+        )
+        decided.append((result.round, verdict.kept, verdict.emitted))
+        elsewhere += verdict != shifted
+        peer.take(result)
+    assert [(told.round, told.kept, told.emitted) for told in bench.answers(VerdictNotice)] == decided
+    assert elsewhere or rule is Rule.MATCH, "coins of another base would have been noticed"
 
 
 @pytest.mark.parametrize("rule", [Rule.TOKEN, Rule.BLOCK])
