@@ -13,7 +13,7 @@ from foreword.runner.kernels.common import use_threads
 from foreword.runner.paged import PagedRunner
 from foreword.runner.paged_attention import look
 from foreword.runner.supported import check_config, check_probe, probe_logits
-from foreword.runner.ways import WAYS, Subject
+from foreword.runner.ways import WAYS, Subject, slowed_by_pages
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -41,6 +41,8 @@ def real_runner(
     subject = Subject(
         module, shape, manners, budget or CacheBudget(), vocabulary_size, longest_context, deterministic=deterministic
     )
+    if reason := slowed_by_pages(subject):
+        _log.warning("the model is run in a slower way", reason=reason)
     for way in WAYS:
         model = way(subject)
         if model is None:

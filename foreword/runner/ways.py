@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from foreword.runner.budget import CacheBudget
 from foreword.runner.fused.model import FusedModel, can_fuse
+from foreword.runner.kernels.attention import TILE
 from foreword.runner.key_values import KeyValues, TorchKeyValues
 from foreword.runner.layers import CacheShape, Manner
 from foreword.runner.memory import available_bytes
@@ -90,6 +91,15 @@ def with_torch(subject: Subject) -> StepModel:
 
 
 WAYS: tuple[Way, ...] = (fused, with_tiles, with_block_tables, with_torch)
+
+
+def slowed_by_pages(subject: Subject) -> str:
+    """Return why compiled attention is out of the question if the size of a page is all that bars it, else nothing."""
+    size = subject.budget.page_size
+    fits = TiledKeyValues.fits
+    if subject.device.type != "cpu" or fits(subject.shape, size) or not fits(subject.shape, TILE):
+        return ""
+    return f"page_size: {size} is not a multiple of {TILE}, which compiled attention wants"
 
 
 def _modules(subject: Subject, key_values: KeyValues) -> ModuleModel:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import structlog
 import torch
+from structlog.testing import capture_logs
 from transformers import PreTrainedModel
 
 from foreword.errors import EngineFailure, InvalidField, Mismatch
-from foreword.runner import key_values, tiles, ways
+from foreword.runner import key_values, real, tiles, ways
 from foreword.runner.budget import CacheBudget
 from foreword.runner.fused.model import FusedModel, can_fuse
 from foreword.runner.key_values import TorchKeyValues
@@ -181,6 +183,22 @@ def test_memory_of_a_long_prompt_is_bounded_by_chunks(by_modules):
     first, second = runner.forward([Rows(0, TEXTS[0][:40], 20), Rows(1, TEXTS[1][:5], 1)])
     assert seen == [16, 16, 13]
     assert (first.shape, second.shape) == ((20, V), (1, V))
+
+
+@pytest.mark.parametrize(
+    ("page_size", "changes", "reasons"),
+    [
+        (10, {}, ["page_size: 10 is not a multiple of 16, which compiled attention wants"]),
+        (32, {}, []),
+        (10, {"head_dim": 12}, []),  # no page would do for these heads
+    ],
+)
+def test_pages_that_bar_compiled_attention_are_said_once(monkeypatch, page_size, changes, reasons):
+    monkeypatch.setattr(real, "_log", structlog.get_logger())
+    with capture_logs() as logs:
+        run(module(config("llama", **changes)), page_size=page_size)
+    assert [line["reason"] for line in logs if line["log_level"] == "warning"] == reasons
+    assert logs[-1]["way"] == ("fused" if page_size == 32 else "with_torch")
 
 
 @pytest.mark.parametrize("failing_pass", [1, 2])
