@@ -96,7 +96,7 @@ class DraftSettings(ServerSettings):
 
     def model_post_init(self, _: object) -> None:
         if self.drafter is DrafterChoice.LOOKUP and self.model:
-            raise InvalidField("model", self.model, "no model for the drafter lookup; the drafter model drafts with one")
+            raise InvalidField("model", self.model, "no model for the drafter lookup, or the drafter model")
 
     @property
     def chosen(self) -> DrafterChoice:

@@ -92,7 +92,7 @@ def test_a_model_without_a_drafter_says_what_drafts(model: str, kind: Drafter) -
 
 
 def test_lookup_with_a_model_is_refused() -> None:
-    wanted = r"model: got 'embedded', wanted no model for the drafter lookup; .* \(flag --model\)"
+    wanted = r"model: got 'embedded', wanted no model for the drafter lookup, .* \(flag --model\)"
     with pytest.raises(InvalidField, match=wanted):
         load(DraftSettings, flags={("drafter",): "lookup", ("model",): "embedded"})
 
