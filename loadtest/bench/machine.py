@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-_PACKAGES: Final = ("foreword", "grpcio", "protobuf", "numpy", "torch")
+_PACKAGES: Final = ("foreword", "grpcio", "protobuf", "numpy", "numba", "torch", "transformers")
 _CPUINFO: Final = Path("/proc/cpuinfo")
 
 

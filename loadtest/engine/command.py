@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -18,6 +19,7 @@ from loadtest.engine import batch, one, passes, prefix, prompt
 from loadtest.engine.plan import Part, Plan, read_parts
 from loadtest.engine.report import Report, findings_of
 from loadtest.engine.rig import Rig
+from loadtest.prompts import read_prompts
 
 DEFAULTS = Plan()
 _PARTS: Final[Mapping[Part, Callable[[Rig, Plan, Progress], Awaitable[Report]]]] = {
@@ -34,6 +36,7 @@ def engine(
         str, typer.Option(help="Parts: one, batch, passes, prefix, prompt; several with commas.")
     ] = "one,batch,passes,prefix,prompt",
     model: Annotated[str, typer.Option(help="Model of all arms, with weights.")] = DEFAULTS.model,
+    prompts: Annotated[Path | None, typer.Option(help="JSON lines; the 100 dev prompts by default.")] = None,
     threads: Annotated[int, typer.Option(help="Threads of every arm; 0 takes all cores.", min=0)] = 0,
     tokens: Annotated[int, typer.Option(help="Output of a session that runs alone.")] = DEFAULTS.tokens,
     sessions: Annotated[int, typer.Option(help="Sessions that run together.")] = DEFAULTS.sessions,
@@ -49,6 +52,7 @@ def engine(
         tokens=tokens,
         sessions=sessions,
         repeats=repeats,
+        chats=() if prompts is None else read_prompts(prompts),
     )
     carry_out(partial(measure, plan), plan.json(), Destination(json, plot))
 

@@ -10,7 +10,9 @@ from foreword.errors import InvalidField
 from foreword.models.dtype import Dtype
 from foreword.models.source import parse_source
 from foreword.stack.config import StackConfig
+from loadtest.prompts import Prompt
 
+LONGEST_PROMPT = 7168
 CACHE_TOKENS = 24_576
 """Room of each target: several of them stand beside each other."""
 _NO_LIMIT = "65536"
@@ -38,7 +40,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole bench; the defaults of a run of about four minutes on two cores."""
+    """The whole bench; the defaults of a run of about ten minutes on two cores."""
 
     parts: frozenset[Part] = frozenset(Part)
     model: str = "embedded"
@@ -59,6 +61,8 @@ class Plan:
     beside: int = 8
     """Sessions that run while the long prompt is read."""
     repeats: int = 3
+    chats: tuple[Prompt, ...] = ()
+    """Of which prompts of all lengths are made; the dev prompts if there are none."""
 
     def __post_init__(self) -> None:
         for name, least, most in (
@@ -70,7 +74,7 @@ class Plan:
             ("peer_tokens", 12, 256),
             ("context", 16, 1024),
             ("prefix", 64, 4096),
-            ("prompt", 64, 7168),
+            ("prompt", 64, LONGEST_PROMPT),
             ("beside", 1, 32),
             ("repeats", 1, 1000),
         ):
@@ -100,6 +104,7 @@ class Plan:
         return {
             "parts": [part.value for part in Part if part in self.parts],
             **{name: getattr(self, name) for name in (*names, "context", "prefix", "prompt", "beside", "repeats")},
+            "prompts": len(self.chats) or "dev",
             "temperature": 0.0,
         }
 

@@ -15,7 +15,7 @@ from foreword.models.source import parse_source
 from foreword.protocol.messages import Tokens
 from foreword.settings.environment import cache_folder
 from foreword.stack.stack import Stack
-from loadtest.engine.plan import Deployment, Plan
+from loadtest.engine.plan import LONGEST_PROMPT, Deployment, Plan
 from loadtest.engine.rates import Output
 from loadtest.engine.sessions import Services, free_port
 from loadtest.engine.worker import Environment, Worker, start_runner, start_transformers
@@ -89,14 +89,14 @@ class Rig:
         """Return the prompts, by the tokenizer of transformers."""
         if self._prompts is None:
             peer = await self.peer(Environment.OURS)
-            chats = dev_prompts()
+            chats = self._plan.chats or dev_prompts()
             texts = [" ".join(message.content for message in chat.messages) for chat in chats]
             chat = [asdict(message) for message in chats[0].messages]
             made = await peer.ask("tokenize", chat=chat, texts=texts)
             short = tuple(made["texts"][n % len(texts)][: self._plan.batch_prompt] for n in range(self._plan.sessions))
-            self._prompts = Prompts(
-                tuple(made["chat"]), short, tuple(token for text in made["texts"] for token in text)
-            )
+            long = [token for text in made["texts"] for token in text]
+            enough = -(-LONGEST_PROMPT // len(long))
+            self._prompts = Prompts(tuple(made["chat"]), short, tuple(long * enough))
         return self._prompts
 
     async def written(

@@ -12,7 +12,7 @@ OTHERS = {
     "draft_service": ("foreword",),
     "target_service": ("foreword",),
     "orchestrator": ("foreword",),
-    "loadtest": ("foreword", "orchestrator.core"),
+    "loadtest": ("foreword", "orchestrator.core", "target_service.policy_bench"),
 }
 """For each package, what of the other packages it may import."""
 

@@ -77,8 +77,12 @@ AHEAD = Reply(0.0, (Spread(0.6, 0.5, 1.5), Spread(0.4, 10.0, 12.0)))
 """Drafted ahead in six of ten rounds, from the start in the others."""
 
 
+BARS = (0.97, 1.1)
+"""What the wait rule is held to in the first scenes: its tokens over those of the better of the others."""
+
+
 def scenes(*, seconds: float = 30.0) -> list[Scene]:
-    """Return the scenes of the command; the first two are the bars of the test."""
+    """Return the scenes of the command; `BARS` are those of the first."""
     made = [
         Scene("in step", [DRAFTED] * 16),
         Scene("blocks late by 0, 1 to 2 or 15 ms", [Reply(8.0, JITTER)] * 16),

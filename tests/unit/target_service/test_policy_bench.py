@@ -8,10 +8,10 @@ from random import Random
 import pytest
 from typer.testing import CliRunner
 
-from foreword.cli.commands import new_app
 from foreword.errors import InvalidField
+from loadtest.policy.command import command
 from target_service.core.policy import Arrival, Part, StepPolicyName, StepTime, step_policy
-from target_service.policy_bench.command import compare, policy
+from target_service.policy_bench.compare import compare
 from target_service.policy_bench.play import Play
 from target_service.policy_bench.scene import DRAFTED, JITTER, Reply, Scene, Spread, StepCost, scenes
 
@@ -79,12 +79,15 @@ def test_a_scene_without_sessions_is_refused() -> None:
 
 
 def test_the_command_writes_json_and_a_table() -> None:
-    app = new_app()
-    app.command("policy")(policy)
-    done = CliRunner().invoke(app, ["--seconds", "1", "--repeats", "1", "--json"])
+    done = CliRunner().invoke(command, ["--seconds", "1", "--repeats", "1", "--json"])
     assert done.exit_code == 0
-    found = json.loads(done.stdout)
-    assert [one["scene"] for one in found["scenes"]] == [scene.name for scene in scenes()]
-    assert set(found["scenes"][0]["tokens_s"]) == {"immediate", "lockstep", "worthwhile"}
-    shown = CliRunner().invoke(app, ["--seconds", "1", "--repeats", "1"])
+    report = json.loads(done.stdout)
+    assert [(bar["name"].partition(":")[0], bar["at_least"]) for bar in report["bars"]] == [
+        ("in step", 0.97),
+        ("blocks late by 0, 1 to 2 or 15 ms", 1.1),
+    ]
+    found = report["figures"]["scenes"]
+    assert [one["scene"] for one in found] == [scene.name for scene in scenes()]
+    assert set(found[0]["tokens_s"]) == {"immediate", "lockstep", "worthwhile"}
+    shown = CliRunner().invoke(command, ["--seconds", "1", "--repeats", "1"])
     assert "half on leases, drafts 8 ms" in shown.stdout, "names are not broken"

@@ -1,20 +1,14 @@
-"""`foreword bench policy`: tokens a second under each step policy, scene by scene."""
+"""One scene under every step policy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Annotated
 
-import typer
-from rich.table import Table
-
-from foreword.cli import options
-from foreword.cli.output import stdout, write_json
 from target_service.core.policy import StepPolicyName, step_policy
 from target_service.policy_bench.play import Play, Played
-from target_service.policy_bench.scene import Scene, scenes
+from target_service.policy_bench.scene import Scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +23,6 @@ class Compared:
     """Of the session that got least."""
     to_best_other: float
     """The wait rule's tokens over those of the better of the others."""
-
-
-def policy(
-    seconds: Annotated[float, typer.Option(help="Virtual time of a scene.", min=1.0)] = 30.0,
-    repeats: Annotated[int, typer.Option(help="Times that each is played, with other reply times.", min=1)] = 3,
-    json: options.Json = False,
-) -> None:
-    """Compare the policies for starting steps, in closed loops of sessions in virtual time."""
-    found = [compare(scene, repeats=repeats) for scene in scenes(seconds=seconds)]
-    if json:
-        write_json(stdout(), {"seconds": seconds, "repeats": repeats, "scenes": found})
-    else:
-        stdout().print(_table(found))
 
 
 def compare(scene: Scene, *, repeats: int) -> Compared:
@@ -65,14 +46,3 @@ def compare(scene: Scene, *, repeats: int) -> Compared:
 
 def _mean(runs: Sequence[Played]) -> float:
     return fmean(run.tokens_s for run in runs)
-
-
-def _table(found: Sequence[Compared]) -> Table:
-    names = [name.value for name in StepPolicyName]
-    table = Table(box=None)
-    table.add_column("tok/s", no_wrap=True)
-    for head in (*names, "to the better"):
-        table.add_column(head, justify="right")
-    for one in found:
-        table.add_row(one.scene, *(f"{one.tokens_s[name]:,.0f}" for name in names), f"{one.to_best_other:.3f}")
-    return table

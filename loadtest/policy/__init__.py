@@ -1,0 +1,1 @@
+"""Step policies of the target against each other, in virtual time."""
