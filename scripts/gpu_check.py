@@ -1,11 +1,13 @@
 """Checks and times what only a GPU can: `make gpu-check`, under five minutes; exits with 1 if something is wrong.
 
-Attention over block tables against the reference, deterministic mode, greedy text against the CPU's, times of steps.
+Attention over block tables against the reference, deterministic mode, greedy text against the CPU's, times of steps,
+and NCCL ranks against one where there are several GPUs.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import statistics
 import sys
@@ -16,10 +18,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from foreword.client import AsyncClient
 from foreword.errors import ForewordError
 from foreword.models.dtype import Dtype
 from foreword.models.load import LoadedModel, load_model
 from foreword.models.source import parse_source
+from foreword.protocol.generation import TokenPrompt
 from foreword.runner.budget import CacheBudget
 from foreword.runner.key_values import TorchKeyValues
 from foreword.runner.layers import CacheShape, Manner
@@ -29,6 +33,8 @@ from foreword.runner.port import Rows
 from foreword.runner.real import real_runner
 from foreword.runner.varlen import VarlenKeyValues
 from foreword.settings.environment import cache_folder
+from foreword.stack.config import StackConfig
+from foreword.stack.stack import Stack
 
 GPU = torch.device("cuda")
 TOLERANCE = 0.03
@@ -47,7 +53,8 @@ def main() -> int:
         return 1
     report: dict[str, Any] = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
     failures = []
-    for name, part in (("attention", attention), ("text", text), ("deterministic", deterministic), ("steps", steps)):
+    for part in (attention, text, deterministic, steps, ranks):
+        name = part.__name__
         started = time.perf_counter()
         try:
             report[name] = part(chosen.model)
@@ -88,6 +95,8 @@ def _difference(page_size: int, dtype: torch.dtype, shape: CacheShape, manner: M
     random = torch.Generator(GPU).manual_seed(0)
     pools = [kind(shape, pages=64, page_size=page_size, dtype=dtype, device=GPU)
              for kind in (VarlenKeyValues, TorchKeyValues)]  # fmt: skip
+    pools[0]._keys.fill_(torch.nan)  # as a lost session may leave a page: what no row sees may not be read
+    pools[0]._values.fill_(torch.nan)
     lengths, worst = [0, 0, 0], 0.0
     for rows in ([70, 5, 130], [1, 9, 1], [4, 1, 1]):
         first, spans = 0, []
@@ -137,6 +146,28 @@ def steps(model: str) -> dict[str, dict[str, float]]:
             times[f"{sessions} x {rows}"] = _milliseconds(runner, sessions, rows)
         found[dtype.value] = times
     return found
+
+
+def ranks(model: str) -> str:
+    """Compare greedy text in float32 of a target of several ranks on NCCL with that of one."""
+    config = _load(model, Dtype.FLOAT32, "cpu").module.config.get_text_config()
+    heads = (config.num_attention_heads, config.num_key_value_heads)
+    sizes = [n for n in range(2, torch.cuda.device_count() + 1) if all(count % n == 0 for count in heads)]
+    if not sizes:
+        return f"not run: {torch.cuda.device_count()} GPUs, {heads[0]} and {heads[1]} heads"
+    one, several = (asyncio.run(_served(model, size)) for size in (1, sizes[-1]))
+    same = next((n for n, (a, b) in enumerate(zip(one, several, strict=True)) if a != b), len(one))
+    if same < len(one) // 2:
+        raise AssertionError(f"text of {sizes[-1]} ranks parts from one's after {same} of {len(one)} tokens")
+    return f"{sizes[-1]} ranks: {same} of {len(one)} tokens as with one"
+
+
+async def _served(model: str, size: int) -> Sequence[int]:
+    flags = ("--device", "cuda", "--tensor-parallel-size", str(size))
+    config = StackConfig(target=model, draft=None, dtype=Dtype.FLOAT32.value, arguments={"target": flags})
+    async with Stack(config) as stack, AsyncClient(stack.address) as client:
+        made = await client.generate(TokenPrompt(PROMPT), temperature=0.0, max_tokens=48, ignore_eos=True)
+    return made.ids
 
 
 def _milliseconds(runner: PagedRunner, sessions: int, rows: int) -> float:

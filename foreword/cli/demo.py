@@ -17,6 +17,7 @@ from foreword.cli.comparison import Outcome, first_difference, totals
 from foreword.cli.demo_prompts import DemoPrompt, built_in, read_prompts
 from foreword.cli.fetching import fetch_models
 from foreword.cli.output import TextWriter, legend, stderr, stdout, summary, write_json
+from foreword.cli.starting import check_start
 from foreword.cli.up import Reporter
 from foreword.client import AsyncClient
 from foreword.protocol.generation import Choice, Delta
@@ -47,6 +48,7 @@ def command(
 ) -> None:
     """Start a target, a draft and an orchestrator, and compare decoding with and without the draft, greedily."""
     config = StackConfig(target=target, draft=draft, drafts=drafts, gamma=gamma, dtype=dtype, threads=threads)
+    check_start(config)
     chosen = built_in(target) if prompts is None else read_prompts(prompts)
     limit = _TOLERANCE.get(dtype, _LOW_PRECISION_TOLERANCE) if tolerance is None else tolerance
     demo = Demo(out=None if json else stdout(), err=stderr(), max_tokens=max_tokens, tolerance=limit)

@@ -15,6 +15,7 @@ from rich.text import Text
 from foreword.cli import options
 from foreword.cli.fetching import fetch_models
 from foreword.cli.output import stderr
+from foreword.cli.starting import check_start
 from foreword.client import DEFAULT_ADDRESS
 from foreword.stack.config import DEFAULT_DRAFT, DEFAULT_TARGET, StackConfig
 from foreword.stack.events import ServiceEvent, ServiceState
@@ -49,6 +50,7 @@ def command(
         port=port,
         arguments=_CONSOLE_LOGS if console.is_terminal else {},
     )
+    check_start(config)
     raise typer.Exit(asyncio.run(_up(config, console, quiet=quiet)))
 
 

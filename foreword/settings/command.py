@@ -39,16 +39,18 @@ def serve_command(
 
 
 def settings_command(kind: type[S], start: Callable[[S], None], *, description: str) -> Callable[..., None]:
-    """Return a function for `typer.Typer.command`: a flag for every field and `--config`; calls `start`.
+    """Return a function for `typer.Typer.command`: a flag for every field, `--config` and `--check`; calls `start`.
 
     A ForewordError ends it with one line on stderr and status 1; a wrong setting, InvalidField, with status 2.
     """
     known = {"_".join(leaf.path): leaf for leaf in leaves(kind, str(kind.model_config.get("env_prefix", "")))}
 
-    def command(config: Path | None = None, **given: object) -> None:
+    def command(config: Path | None = None, check: bool = False, **given: object) -> None:
         flags = {known[name].path: value for name, value in given.items() if value is not None}
         try:
-            start(load(kind, flags=flags, config=config))
+            settings = load(kind, flags=flags, config=config)
+            if not check:
+                start(settings)
         except InvalidField as error:
             _fail(error, EXIT_USAGE)
         except ForewordError as error:
@@ -56,7 +58,7 @@ def settings_command(kind: type[S], start: Callable[[S], None], *, description: 
         except KeyboardInterrupt:
             raise typer.Exit(EXIT_INTERRUPTED) from None
 
-    parameters = [_config_parameter(), *(_parameter(name, leaf) for name, leaf in known.items())]
+    parameters = [_config_parameter(), _check_parameter(), *(_parameter(name, leaf) for name, leaf in known.items())]
     command.__doc__ = description
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -66,6 +68,11 @@ def settings_command(kind: type[S], start: Callable[[S], None], *, description: 
 def _config_parameter() -> inspect.Parameter:
     option = typer.Option("--config", metavar="PATH", help="YAML or TOML file of settings; flags and environment win.")
     return _keyword("config", Annotated[Path | None, option])
+
+
+def _check_parameter() -> inspect.Parameter:
+    option = typer.Option("--check", help="Say what is wrong with the settings, if anything, and end.")
+    return inspect.Parameter("check", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option])
 
 
 def _parameter(name: str, leaf: Leaf) -> inspect.Parameter:

@@ -30,6 +30,7 @@ from foreword.stack.config import (
     plan_target,
 )
 from foreword.stack.events import OnEvent, OnLog
+from foreword.stack.port import check_port
 from foreword.stack.service import Service
 
 _POLL_S = 0.05
@@ -39,9 +40,9 @@ _PEERS_TIMEOUT_S = 60.0
 class Stack:
     """Starts target and drafts, then the orchestrator; entering returns when requests can be sent.
 
-    Raises Unavailable, with the last words of the service, if one does not come to serve, and Mismatch if the models do
-    not fit; what was started is stopped first. A service that ends later is restarted on the same port. `on_event` and
-    `on_log` are called on the loop.
+    Raises InvalidField, before anything is started, if the port is taken, Unavailable, with the last words of the
+    service, if one does not come to serve, and Mismatch if the models do not fit; what was started is stopped first.
+    A service that ends later is restarted on the same port. `on_event` and `on_log` are called on the loop.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Stack:
     async def start(self) -> Self:
         """Start everything; see the class."""
         try:
+            check_port(self._config)
             folder = Path(self._folder.name)
             first = [plan_target(self._config, folder), *plan_drafts(self._config, folder)]
             await _all([self._add(plan).start() for plan in first])

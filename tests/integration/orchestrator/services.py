@@ -15,7 +15,7 @@ from orchestrator.settings import OrchestratorSettings
 from target_service.service import run as run_target
 from target_service.settings import TargetSettings
 
-SYNTHETIC = "synthetic:vocab=64,step_ms={step_ms},agreement=0.8,seed=1,context=512"
+SYNTHETIC = "synthetic:vocab=64,step_ms={step_ms},agreement=0.8,seed={seed},context=512"
 START_S = 60.0
 
 
@@ -46,10 +46,12 @@ async def _awaited(work: Awaitable[None]) -> None:
     await work
 
 
-def start_target(folder: Path, name: str = "target", *, step_ms: float = 2.0, **settings: Any) -> Running:
+def start_target(
+    folder: Path, name: str = "target", *, step_ms: float = 2.0, seed: int = 1, **settings: Any
+) -> Running:
     file = folder / name
     file.unlink(missing_ok=True)
-    model = SYNTHETIC.format(step_ms=step_ms)
+    model = SYNTHETIC.format(step_ms=step_ms, seed=seed)
     return Running(run_target, TargetSettings(model=model, address_file=file, grace_s=0, **settings), file)
 
 
@@ -58,7 +60,7 @@ def start_draft(folder: Path, name: str = "draft", **settings: Any) -> Running:
     file.unlink(missing_ok=True)
     values: dict[str, Any] = {
         "drafter": DrafterChoice.SYNTHETIC,
-        "model": SYNTHETIC.format(step_ms=0.2),
+        "model": SYNTHETIC.format(step_ms=0.2, seed=1),
         "address_file": file,
         "grace_s": 0,
     }

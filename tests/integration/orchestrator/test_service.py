@@ -136,6 +136,17 @@ async def test_auto_takes_block_with_a_trusted_draft(client: AsyncClient) -> Non
     assert drawn.finish.rule in (Rule.BLOCK, Rule.MATCH)  # match after too many late blocks
 
 
+async def test_users_with_other_salts_share_no_cache(client: AsyncClient) -> None:
+    prompt = TokenPrompt(tuple(7 * i % 64 for i in range(100)))
+
+    async def cached(salt: bytes) -> int:
+        done = await client.generate(prompt, temperature=0.0, max_tokens=4, gamma=0, cache_salt=salt)
+        return done.usage.cached_tokens
+
+    assert [await cached(salt) for salt in (b"one", b"other", b"")] == [0, 0, 0]
+    assert all([await cached(salt) > 64 for salt in (b"one", b"other", b"")])
+
+
 async def test_resume_goes_on_where_the_text_stood(client: AsyncClient) -> None:
     whole = await client.generate(PROMPT, temperature=1.0, seed=3, max_tokens=50)
     rest = await client.generate(PROMPT, temperature=1.0, seed=3, max_tokens=50, resume=whole.ids[:20])
@@ -315,6 +326,27 @@ async def test_a_draft_with_another_vocabulary_is_named_and_not_used(folder, ser
     finally:
         await front.stop()
         await stranger.stop()
+
+
+async def test_a_target_with_other_weights_is_named_and_not_used(folder, served: Deployment) -> None:  # type: ignore[no-untyped-def]
+    other = await start_target(folder, "other", seed=2).ready()
+    front = await start_orchestrator(folder, [*served.targets, other], [], "front").ready()
+    try:
+        async with AsyncClient(front.address) as client:
+            async with asyncio.timeout(30):
+                while not (peers := (await client.info()).targets)[1].last_error:
+                    await asyncio.sleep(0.02)
+            texts = await asyncio.gather(
+                *(client.generate(PROMPT, temperature=0.0, max_tokens=20, gamma=0) for _ in range(8))
+            )
+            after = (await client.info()).targets
+        assert [peer.up for peer in peers] == [True, False]
+        assert "weights" in peers[1].last_error
+        assert len({text.ids for text in texts}) == 1
+        assert after[1].last_error == peers[1].last_error
+    finally:
+        await front.stop()
+        await other.stop()
 
 
 async def test_beyond_the_drafts_context_the_target_decodes_plainly(folder, served: Deployment) -> None:  # type: ignore[no-untyped-def]

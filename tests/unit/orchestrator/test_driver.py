@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from foreword.errors import EngineFailure, Full, InvalidField, Unavailable
-from foreword.protocol.messages import Advance, Commit, DraftClose, LinkState, TargetClose, TargetOpen
+from foreword.protocol.messages import Advance, Commit, DraftClose, LinkState, TargetClose, TargetOpen, Trace
 from foreword.protocol.words import FinishReason, LossCode, RefusalCode
+from foreword.values import replace
 from orchestrator.core.state import Phase
 from orchestrator.sessions.limits import SessionLimits
 from tests.unit.orchestrator.world import Recorder, World, refusal, text_after
@@ -120,6 +121,22 @@ def test_eviction_opens_again_on_the_only_target() -> None:
     world.clock.run()
     check(recorder)
     assert recorder.places.targets == 4
+
+
+def test_every_open_says_all_of_the_request() -> None:
+    world = World()
+    session = world.session()
+    request = replace(session.request, cache_salt=b"mine", top_logprobs=2, trace=Trace("00-1-2-01"))
+    _, recorder = world.drive(replace(session, request=request))
+    world.clock.run_for(130_000)
+    world.fake_targets[0].lose()
+    world.clock.run()
+    check(recorder)
+    opened = [c for c in world.fake_targets[0].sent if isinstance(c, TargetOpen)]
+    assert [len(c.tokens) > c.prompt_len for c in opened] == [False, True]
+    for message in opened:
+        assert (message.law, message.keys, message.max_output) == (request.law, request.target_keys, 40)
+        assert (message.cache_salt, message.top_logprobs, message.trace) == (b"mine", 2, request.trace)
 
 
 def test_rounds_are_never_used_again_after_a_loss() -> None:

@@ -102,6 +102,7 @@ def test_unknown_draft_is_not_found() -> None:
 RULES = [
     (0.0, None, Trust(everyone=True), 1, Rule.MATCH),
     (1.0, 7, Trust(everyone=True), 1, Rule.MATCH),
+    (1.0, 0, Trust(everyone=True), 1, Rule.MATCH),
     (1.0, None, Trust(everyone=True), 1, Rule.BLOCK),
     (1.0, None, Trust(sources=frozenset({"draft1"})), 2, Rule.BLOCK),
     (1.0, None, Trust(), 1, Rule.MATCH),
@@ -139,6 +140,15 @@ def test_keys_match_belongs_to_seed_and_choice_others_to_the_attempt() -> None:
         assert keys.target_keys.coin != again[choice].request.target_keys.coin
         assert keys.draft_keys.draft != again[choice].request.draft_keys.draft
     assert len({s.request.target_keys.match for s in first}) == 2
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**64 - 1])
+def test_a_seed_is_used_as_it_is_and_none_is_drawn(seed: int) -> None:
+    prepared = prepare(replace(PROMPT, seed=seed))
+    assert prepared.seed == seed
+    assert prepared.sessions[0].request.target_keys.match == derive_key(seed, 0, Purpose.MATCH)
+    made = intake()
+    assert made.prepare(PROMPT, "a").seed != made.prepare(PROMPT, "b").seed
 
 
 def test_a_draft_gets_the_match_key_under_match_only() -> None:
@@ -194,6 +204,11 @@ def test_resumed_output_that_was_complete_is_over(resume: tuple[int, ...], reaso
 )
 def test_gamma_is_the_requests_or_the_default_within_its_bounds(speculation: Speculation, gamma: int) -> None:
     assert prepare(replace(PROMPT, speculation=speculation)).gamma == gamma
+
+
+def test_cache_salts_go_to_the_target_as_they_are() -> None:
+    for salt in (b"", b"a", b"a" * 64):
+        assert prepare(replace(PROMPT, cache_salt=salt)).sessions[0].request.cache_salt == salt
 
 
 def test_long_cache_salts_are_shortened_not_refused() -> None:

@@ -147,3 +147,11 @@ def test_engines_inherit_the_environment_and_keep_threads_from_spinning(monkeypa
     assert engine_environment()["GOMP_SPINCOUNT"] == "7"
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     assert engine_environment()["OMP_WAIT_POLICY"] == "active"
+
+
+def test_settings_can_be_checked_without_a_start(invoke):
+    result, seen = invoke("--check", "--gamma", "7")
+    assert (result.exit_code, result.output, seen) == (0, "", [])
+    result, seen = invoke("--check", "--gamma", "70")
+    assert (result.exit_code, seen) == (2, [])
+    assert result.stderr == "gamma: got 70, wanted a whole number from 0 to 32 (flag --gamma)\n"
