@@ -1,0 +1,54 @@
+"""What up and demo refuse before they fetch, load or start anything."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from foreword.cli import demo, up
+from foreword.errors import InvalidField
+from foreword.stack.config import StackConfig
+from foreword.stack.stack import Stack
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_fetched(monkeypatch):
+    async def fetch(config):
+        pytest.fail("models are fetched")
+
+    for module in (up, demo):
+        monkeypatch.setattr(module, "fetch_models", fetch)
+
+
+@pytest.fixture
+def taken():
+    """Return a port that somebody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_port_that_is_taken_is_named(cli, taken):
+    result = cli("up", "--port", str(taken))
+    assert result.status == 2
+    assert "port: got" in result.err
+    assert f"got {taken}, wanted one that can be bound on 127.0.0.1 (Address already in use)" in result.err
+    assert result.err.count("\n") == 1
+
+
+async def test_a_stack_looks_at_its_port_first(taken):
+    events = []
+    with pytest.raises(InvalidField, match=f"port: got {taken}"):
+        await Stack(StackConfig(target="synthetic", port=taken), on_event=events.append).start()
+    assert events == []
+
+
+@pytest.mark.parametrize("command", [("up", "--port", "0"), ("demo",)])
+def test_settings_that_a_service_would_refuse_are_refused_at_once(cli, command, monkeypatch):
+    result = cli(*command, "--gamma", "100")
+    assert (result.status, result.err) == (2, "gamma: got 100, wanted at most gamma_max, 16 (flag --gamma)\n")
+    monkeypatch.setenv("FOREWORD_TARGET_PAGE_SIZE", "none")
+    result = cli(*command)
+    assert result.status == 2
+    assert result.err.startswith("page_size: got 'none', wanted a whole number from 1 to 1024")
+    assert "FOREWORD_TARGET_PAGE_SIZE" in result.err
