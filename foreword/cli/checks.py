@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from foreword._version import __version__
 from foreword.protocol.generation import Choice, DeploymentInfo, PeerInfo
@@ -13,6 +15,8 @@ from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
 
 _SLOWER = 0.95
 """Times plain decoding's speed under which drafts are worth a remark; a short try is not exact."""
+_MISFIT: Final = re.compile("^(model|weights|dtype|vocabulary|tokenizer): the target")
+"""How an orchestrator begins to say that a target was reached and serves something else than the others."""
 
 
 class Health(Enum):
@@ -106,10 +110,7 @@ def _drafts(info: DeploymentInfo) -> Iterator[Check]:
 def _reach(kind: str, peer: PeerInfo, *, down: Health) -> Check:
     name = f"{kind} {peer.address}"
     if not peer.up:
-        loading = "being loaded" in peer.last_error
-        mend = f"start it, or look at the network between the orchestrator and {peer.address}"
-        mend = "wait; large models take minutes to load" if loading else mend
-        return Check(name, down, f"down: {peer.last_error or 'not reached yet'}", mend)
+        return _out_of_use(name, peer, down=down)
     facts = ["up"]
     if peer.round_trip_us is not None:
         facts.append(f"round trip {peer.round_trip_us / 1000:.2f} ms")
@@ -119,6 +120,17 @@ def _reach(kind: str, peer: PeerInfo, *, down: Health) -> Check:
     if kind == "draft":
         facts.append("trusted" if peer.trusted else "not trusted: rule match only")
     return Check(name, Health.OK, ", ".join(filter(None, facts)))
+
+
+def _out_of_use(name: str, peer: PeerInfo, *, down: Health) -> Check:
+    """Judge a peer that the orchestrator has no link to: it was not reached, or what it said of itself does not fit."""
+    why = peer.last_error or "not reached yet"
+    if _MISFIT.search(why) is not None:
+        return Check(name, down, f"not used: {why}", "serve the same model there, or take it out of --targets")
+    if "being loaded" in why:
+        return Check(name, down, f"down: {why}", "wait; large models take minutes to load")
+    mend = f"start it, or look at the network between the orchestrator and {peer.address}"
+    return Check(name, down, f"down: {why}", mend)
 
 
 def _fit(address: str, draft: ModelInfo, target: ModelInfo) -> Check:

@@ -8,9 +8,10 @@ import pytest
 
 from foreword.cli.checks import Health, deployment_checks, draft_check, plain_check
 from foreword.protocol.generation import Choice, DeploymentInfo, Finish, Timings, Usage
-from foreword.protocol.info import ModelInfo
+from foreword.protocol.info import ModelInfo, ServerInfo
 from foreword.protocol.words import Drafter, FinishReason
 from foreword.testing.mock_server import mock_info
+from orchestrator.pools.identity import target_misfit
 
 HEALTHY = mock_info()
 TARGET, DRAFT = HEALTHY.targets[0], HEALTHY.drafts[0]
@@ -111,6 +112,27 @@ def test_who_is_loading_is_waited_for() -> None:
     loading = replace(HEALTHY, targets=(replace(TARGET, up=False, info=None, last_error="the model is being loaded"),))
     (check,) = [check for check in deployment_checks(loading) if check.health is Health.FAILED]
     assert check.mend.startswith("wait")
+
+
+OTHERS = ModelInfo("m", "source", "1" * 64, "2" * 64, 64, 99, "float32")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        None,
+        replace(OTHERS, name="x"),
+        replace(OTHERS, weights_digest="3" * 64),
+        replace(OTHERS, dtype="bfloat16"),
+        replace(OTHERS, vocabulary_size=65),
+        replace(OTHERS, tokenizer_digest="3" * 64),
+    ],
+)
+def test_a_target_that_serves_something_else_is_up_and_does_not_have_to_be_started(model: ModelInfo | None) -> None:
+    why = target_misfit(OTHERS, ServerInfo(model, "i", "a:1", "0.1.0", 1, 1))
+    misfit = replace(HEALTHY, targets=(TARGET, replace(TARGET, up=False, info=None, last_error=why)))
+    (check,) = [check for check in deployment_checks(misfit) if check.health is Health.FAILED]
+    assert (check.detail, check.mend) == (f"not used: {why}", "serve the same model there, or take it out of --targets")
 
 
 def test_generations_are_judged() -> None:
