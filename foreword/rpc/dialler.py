@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from foreword.errors import ForewordError, Unavailable
+from foreword.errors import ForewordError, Mismatch, Unavailable
 from foreword.rpc.link import Link
 from foreword.rpc.transport import Dial
 
@@ -55,6 +55,8 @@ class Dialler(Generic[Out, In]):
         self._jitter = jitter or random.Random()
         self._link: Link[Out, In] | None = None
         self._stop = asyncio.Event()
+        self._told = ""
+        """Why there is no link, as it was logged last; empty since one came up."""
 
     @property
     def link(self) -> Link[Out, In] | None:
@@ -72,7 +74,7 @@ class Dialler(Generic[Out, In]):
             settled = time.monotonic() - began >= self._backoff.settled_s
             failures = 1 if settled else failures + 1
             wait_s = self._backoff.delay(failures, self._jitter)
-            _log.info("link down", peer=self.peer, reason=str(error or "ended by the peer"), retry_s=round(wait_s, 2))
+            self._tell(error, wait_s)
             try:
                 await asyncio.wait_for(self._stop.wait(), wait_s)
             except TimeoutError:
@@ -83,6 +85,13 @@ class Dialler(Generic[Out, In]):
         self._stop.set()
         if self._link is not None:
             self._link.close()
+
+    def _tell(self, error: ForewordError | None, wait_s: float) -> None:
+        """Log why there is no link: once, and again when it is for another reason; retries would flood the log."""
+        reason = str(error or "ended by the peer")
+        known, self._told = self._told == reason, reason
+        log = _log.debug if known else _log.warning if isinstance(error, Mismatch) else _log.info
+        log("link down", peer=self.peer, reason=reason, retry_s=round(wait_s, 2))
 
     async def _attempt(self) -> ForewordError | None:
         link = self._link = self._new_link()
@@ -99,3 +108,5 @@ class Dialler(Generic[Out, In]):
             return failure
         finally:
             self._link = None
+            if link.peer is not None:
+                self._told = ""

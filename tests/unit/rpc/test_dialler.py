@@ -4,8 +4,12 @@ import asyncio
 import random
 from contextlib import asynccontextmanager
 
-from foreword.errors import InvalidField, Unavailable
+import structlog
+from structlog.testing import capture_logs
+
+from foreword.errors import InvalidField, Mismatch, Unavailable
 from foreword.protocol.messages import Recall
+from foreword.rpc import dialler as dialler_module
 from foreword.rpc.dialler import Backoff, Dialler
 from tests.unit.rpc.pipes import Recorder, client_link, pipe, server_link
 
@@ -79,6 +83,27 @@ async def test_a_dial_that_fails_unexpectedly_is_told_and_tried_again():
     async with dialling(peer, handler):
         await handler.came_up.wait()
     assert "RuntimeError" in handler.downs[0].message
+
+
+async def test_why_a_link_is_down_is_logged_once_for_each_reason_and_each_time_it_was_up(monkeypatch):
+    monkeypatch.setattr(dialler_module, "_log", structlog.get_logger())
+    peer, handler = Peer(), Recorder()
+    peer.refusals = [*[Unavailable("no")] * 3, *[Mismatch("other model")] * 2, Unavailable("no")]
+    with capture_logs() as logs:
+        async with dialling(peer, handler):
+            await handler.came_up.wait()
+            handler.came_up.clear()
+            peer.refusals = [Unavailable("no")] * 2
+            peer.links[-1].close()
+            await handler.came_up.wait()
+    assert [(line["log_level"], line["reason"]) for line in logs if line["log_level"] != "debug"] == [
+        ("info", "no"),
+        ("warning", "other model"),
+        ("info", "no"),
+        ("info", "ended by the peer"),
+        ("info", "no"),
+    ]
+    assert len([line for line in logs if line["log_level"] == "debug"]) == 4
 
 
 async def test_stop_while_it_waits():
