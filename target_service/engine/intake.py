@@ -153,7 +153,8 @@ class Intake:
         self._line.admit()
         if record.place is Place.QUEUED and self._line.queued > self._bars.max_waiting:
             self._sessions.apply(record, stream_ended(record.session), at_us=now_us)
-            text = f"waiting: {self._bars.max_waiting} sessions stand in line for room, wanted fewer"
+            count = "1 session waits" if self._line.queued == 1 else f"{self._line.queued} sessions wait"
+            text = f"full: {count} in line for room, as many as may (max_waiting)"
             again_ms = self._line.retry_after_ms(now_us)
             self._refuse(stream, Refused(message.sid, RefusalCode.FULL, text, retry_after_ms=again_ms))
 

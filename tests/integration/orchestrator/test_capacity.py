@@ -61,7 +61,7 @@ async def test_requests_wait_in_line_up_to_its_bound_and_are_then_refused_with_a
         await first_token(running)
         waiting = [asyncio.create_task(client.generate(prompt(n), max_tokens=3, temperature=0.0)) for n in (2, 3)]
         await sessions_are(3, target.address)
-        with pytest.raises(Full, match="waiting: 2 sessions stand in line for room, wanted fewer") as refused:
+        with pytest.raises(Full, match=r"full: 2 sessions wait in line for room, as many as may \(max") as refused:
             await client.generate(prompt(4), max_tokens=3, temperature=0.0)
         assert refused.value.retry_after_ms == 1000
         await refused_on_the_wire(orchestrator.address)

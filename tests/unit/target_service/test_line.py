@@ -34,7 +34,7 @@ def test_sessions_beyond_the_bound_are_refused_with_a_time_to_ask_again() -> Non
     bench.run(100)
     (refused,) = bench.events(Refused)
     assert (refused.sid, refused.code, refused.retry_after_ms) == (4, RefusalCode.FULL, 1000)
-    assert "waiting: 2 sessions stand in line for room, wanted fewer" in refused.message
+    assert "full: 2 sessions wait in line for room, as many as may (max_waiting)" in refused.message
     assert [opened.sid for opened in bench.events(TargetOpened)] == [1]
 
 
