@@ -82,8 +82,8 @@ class PeerLink(Generic[Command, Event]):
         """The peer answered: sessions may use it."""
         assert link.peer is not None
         assert self.info is not None
-        _log.info("peer up", peer=self._peer.address, instance=link.peer.instance)
         self._came_up(LinkLine(link), self.info, link.peer.instance)
+        _log.info("peer up", peer=self._peer.address, instance=link.peer.instance)
 
     def received(self, link: Link[Command, Attributed[Event]], entries: Sequence[Attributed[Event]]) -> None:
         """Bring a frame's events to their sessions."""
@@ -115,7 +115,13 @@ def target_dialler(
     `changed` is called when it has come up or gone down, failed attempts included; `lost` when it was up and is down.
     """
 
+    def check(info: ServerInfo) -> None:
+        misfit = pool.misfit(info)
+        if misfit:
+            raise Mismatch(misfit)
+
     def came_up(line: Line[TargetCommand], info: ServerInfo, instance: str) -> None:
+        check(info)  # again: of targets that are asked at the same moment, the first to come up says what is served
         pool.came_up(peer, line, info, instance)
         changed()
 
@@ -124,9 +130,7 @@ def target_dialler(
     async def ask(channel: grpc.aio.Channel) -> None:
         limits = Limits()
         info = await call_unary(channel, TARGET_GET_INFO, decode=lambda data: decode_target_info(data, limits))
-        misfit = pool.misfit(info)
-        if misfit:
-            raise Mismatch(misfit)
+        check(info)
         handler.info = info
 
     return _dialler(peer, handler, ask, TARGET_ATTACH, reach, codec=lambda: TargetAttachClient(Limits()))
