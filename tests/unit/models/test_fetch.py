@@ -6,16 +6,20 @@ import hashlib
 import io
 import multiprocessing
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from foreword.errors import Corrupted, NotFound, Unavailable
 from foreword.models.download import download
-from foreword.models.fetch import EMBEDDED, Sources, Wheel, fetch_wheel
+from foreword.models.fetch import EMBEDDED, Sources, Wheel, fetch_wheel, fetched_path
 from foreword.models.http import HttpSettings
+from foreword.models.local import local_folder
 from foreword.models.pip_index import PipSettings
 from foreword.models.progress import silent
+from foreword.models.source import parse_source
+from tests.unit.models.kit import write_gguf
 from tests.unit.models.server import Site, serve
 
 CONTENT = bytes(range(256)) * 400
@@ -142,6 +146,34 @@ def test_a_corrupted_member_is_removed_and_named(tmp_path):
     with serve(site_with(other)) as site, pytest.raises(Corrupted, match=WHEEL.member_sha256):
         fetch_wheel(wheel, tmp_path, sources=sources(site))
     assert not (tmp_path / "downloads" / "tiny.gguf").exists()
+
+
+def test_a_file_that_changed_in_the_cache_is_told_of_and_fetched_again(tmp_path):
+    steps: list[str] = []
+    with serve(site_with()) as site:
+        path = fetch_wheel(WHEEL, tmp_path, sources=sources(site))
+        path.write_bytes(CONTENT[:-1] + b"?")
+        fetch_wheel(WHEEL, tmp_path, sources=sources(site), progress=lambda what, *_: steps.append(what))
+    assert path.read_bytes() == CONTENT
+    wrong = hashlib.sha256(CONTENT[:-1] + b"?").hexdigest()
+    assert steps[0] == f"tiny.gguf: got sha256 {wrong}, wanted {WHEEL.member_sha256}: fetched again"
+    assert len(downloads(site)) == 2
+
+
+def test_the_embedded_model_is_checked_before_it_is_converted_and_then_no_more(monkeypatch, tmp_path):
+    gguf = write_gguf(tmp_path / "tiny.gguf").read_bytes()
+    wheel = replace(WHEEL, member="tiny/tiny.gguf", member_sha256=hashlib.sha256(gguf).hexdigest())
+    monkeypatch.setattr("foreword.models.local.EMBEDDED", wheel)
+    monkeypatch.setattr("foreword.models.fetch._fetch", lambda wheel, folder, target, *_: target.write_bytes(gguf))
+    cache, steps = tmp_path / "cache", []
+    kept = fetched_path(wheel, cache)
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(gguf[:-1] + bytes([gguf[-1] ^ 1]))
+    folder = local_folder(parse_source("embedded"), cache, progress=lambda what, *_: steps.append(what))
+    assert kept.read_bytes() == gguf
+    assert [step.partition(":")[0] for step in steps] == ["tiny.gguf", "convert tiny.gguf"]
+    monkeypatch.setattr("foreword.models.local.fetch_wheel", lambda *_, **__: pytest.fail("read again"))
+    assert local_folder(parse_source("embedded"), cache) == folder
 
 
 def test_pip_is_asked_next_and_then_the_hub(tmp_path):
