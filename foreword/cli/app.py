@@ -12,7 +12,8 @@ import typer.core
 
 from foreword._version import __version__
 from foreword.cli.commands import Commands, group, new_app
-from foreword.cli.usage import usage_line
+from foreword.cli.failure import failure_line
+from foreword.cli.usage import flags_of, usage_line
 from foreword.errors import ForewordError, InvalidField
 from foreword.extras import missing_extra
 
@@ -37,6 +38,9 @@ def run(argv: Sequence[str], *, found: Iterable[EntryPoint] | None = None) -> in
             raise
         if isinstance(error, typer.TyperException):
             return _complain(usage_line(error, root, words), status=EXIT_USAGE)
+        if isinstance(error, ForewordError):
+            status = EXIT_USAGE if isinstance(error, InvalidField) else EXIT_FAILED
+            return _complain(failure_line(error, flags_of(root, words), words), status=status)
         return _failed(error)
     return result if isinstance(result, int) else 0
 
@@ -76,10 +80,6 @@ def _root(
 
 def _failed(error: Exception) -> int:
     """Say in one line what went wrong and return the exit status."""
-    if isinstance(error, InvalidField):
-        return _complain(error.message, status=EXIT_USAGE)
-    if isinstance(error, ForewordError):
-        return _complain(error.message, status=EXIT_FAILED)
     if isinstance(error, typer.Abort):
         return EXIT_INTERRUPTED
     if isinstance(error, ModuleNotFoundError):

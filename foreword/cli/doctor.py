@@ -15,6 +15,7 @@ from rich.text import Text
 
 from foreword.cli import options
 from foreword.cli.checks import Check, Health, deployment_checks, draft_check, plain_check
+from foreword.cli.failure import hint
 from foreword.cli.output import stdout, write_json
 from foreword.client import DEFAULT_ADDRESS, AsyncClient
 from foreword.errors import ForewordError
@@ -97,7 +98,9 @@ async def _examine(client: AsyncClient) -> Examination:
             if any(peer.up for peer in found.info.targets):
                 await _try_out(client, found)
         except ForewordError as error:
-            mend = "look at the logs of the services" if found.info is not None else "start it: foreword up"
+            mend = (
+                "look at the logs of the services" if found.info is not None else hint(error) or "start it: foreword up"
+            )
             found.checks.append(Check("orchestrator", Health.FAILED, error.message, mend))
     return found
 

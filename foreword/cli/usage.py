@@ -15,13 +15,23 @@ _KINDS: Final[Mapping[object, str]] = {int: "a whole number", float: "a number"}
 def usage_line(error: typer.TyperException, root: typer.core.TyperGroup, words: Sequence[str]) -> str:
     """Return what was wrong with the command line `words` of the command tree `root`."""
     context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else _path(root, words)
+    path = context.command_path if context is not None else _found(root, words)[0]
     text = _refused_value(error) or str(cast(Any, error).format_message()).rstrip(".")
     return f"{path}: {text} (see '{path} --help')"
 
 
-def _path(root: typer.core.TyperGroup, words: Sequence[str]) -> str:
-    """Return the command that `words` lead to; errors of the parser do not say whose they are."""
+def flags_of(root: typer.core.TyperGroup, words: Sequence[str]) -> dict[str, str]:
+    """Return the flags of the command that `words` lead to, by the names of its parameters."""
+    _, command = _found(root, words)
+    longest = {
+        parameter.name: next((option for option in parameter.opts if option.startswith("--")), None)
+        for parameter in command.params
+    }
+    return {name: flag for name, flag in longest.items() if flag is not None}
+
+
+def _found(root: typer.core.TyperGroup, words: Sequence[str]) -> tuple[str, Any]:
+    """Return the command that `words` lead to, and how it is called; errors of the parser do not say whose they are."""
     path, command = ["foreword"], cast(Any, root)
     for word in words:
         held = getattr(command, "commands", {})
@@ -29,7 +39,7 @@ def _path(root: typer.core.TyperGroup, words: Sequence[str]) -> str:
             break
         path.append(word)
         command = held[word]
-    return " ".join(path)
+    return " ".join(path), command
 
 
 def _refused_value(error: typer.TyperException) -> str | None:

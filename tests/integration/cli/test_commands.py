@@ -71,21 +71,21 @@ def test_generate_uses_the_chat_template_of_models_that_have_one(cli):
         assert asked() == Chat((turn,))
         assert asked("--raw") == "Hi"
         refused = cli("generate", "Hi", "--raw", "--system", "x", "--address", server.address)
-        assert (refused.status, refused.err) == (2, "system: got 'x', wanted no system message with --raw\n")
+        assert (refused.status, refused.err) == (2, "--system: got 'x', wanted no system message with --raw\n")
 
 
 def test_generate_says_failures_in_one_line(cli):
     nobody = cli("generate", "x", "--address", NOWHERE)
     assert nobody.status == 1
-    assert nobody.err.startswith(f"address: got {NOWHERE}, wanted a server that answers")
+    assert nobody.err.startswith(f"--address: got {NOWHERE}, wanted a server that answers")
     with MockServer(Reply("a b c d", error=EngineFailure("engine: died"), error_after=2)) as server:
         cut = cli("generate", "x", "--raw", "--address", server.address)
         assert (cut.status, cut.out, cut.err) == (1, "a b\n", "engine: died\n")
         wrong = cli("generate", "x", "--raw", "--rule", "tree", "--address", server.address)
         assert wrong.status == 2
-        assert wrong.err.startswith("rule: got 'tree', wanted one of match, token, block")
+        assert wrong.err.startswith("--rule: got 'tree', wanted one of match, token, block")
         far = cli("generate", "x", "--address", "10.0.0.1:5")
-        assert (far.status, far.err.startswith("address: got '10.0.0.1:5', wanted")) == (2, True)
+        assert (far.status, far.err.startswith("--address: got '10.0.0.1:5', wanted")) == (2, True)
 
 
 def test_interrupting_generate_is_quiet(tmp_path: Path):

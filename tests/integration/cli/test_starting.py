@@ -31,7 +31,7 @@ def taken():
 def test_a_port_that_is_taken_is_named(cli, taken):
     result = cli("up", "--port", str(taken))
     assert result.status == 2
-    assert "port: got" in result.err
+    assert "--port: got" in result.err
     assert f"got {taken}, wanted one that can be bound on 127.0.0.1 (Address already in use)" in result.err
     assert result.err.count("\n") == 1
 

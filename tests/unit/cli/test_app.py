@@ -99,7 +99,7 @@ def test_wrong_usage_is_one_line_and_status_2(cli, argv, line):
 @pytest.mark.parametrize("value", ["inf", "nan", "0", "-1"])
 def test_a_timeout_that_cannot_be_kept_is_named_by_its_option(cli, value):
     result = cli("generate", "x", "--timeout", value, "--address", "127.0.0.1:1")
-    line = f"timeout: got {float(value)}, wanted a number of seconds over 0 and up to 1000000000\n"
+    line = f"--timeout: got {float(value)}, wanted a number of seconds over 0 and up to 1000000000\n"
     assert (result.status, result.err, result.out) == (2, line, "")
 
 

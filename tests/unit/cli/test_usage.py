@@ -82,34 +82,34 @@ def test_an_option_without_its_value_is_that_of_its_command(capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
-        (("up", "--dtype", "float8"), "dtype: got 'float8', wanted one of float32, bfloat16, float16"),
-        (("demo", "--dtype", ""), "dtype: got '', wanted one of float32, bfloat16, float16"),
-        (("up", "--target", ""), "target: got '', wanted the name of a model; --no-draft starts no draft"),
-        (("up", "--draft", ""), "draft: got '', wanted the name of a model; --no-draft starts no draft"),
-        (("up", "--port", "65536"), "port: got 65536, wanted a port from 0 to 65535"),
-        (("demo", "--gamma", "257"), "gamma: got 257, wanted a whole number from 0 to 256"),
-        (("doctor", "--address", ""), "address: got [], wanted host:port, or a list of them"),
+        (("up", "--dtype", "float8"), "--dtype: got 'float8', wanted one of float32, bfloat16, float16"),
+        (("demo", "--dtype", ""), "--dtype: got '', wanted one of float32, bfloat16, float16"),
+        (("up", "--target", ""), "--target: got '', wanted the name of a model; --no-draft starts no draft"),
+        (("up", "--draft", ""), "--draft: got '', wanted the name of a model; --no-draft starts no draft"),
+        (("up", "--port", "65536"), "--port: got 65536, wanted a port from 0 to 65535"),
+        (("demo", "--gamma", "257"), "--gamma: got 257, wanted a whole number from 0 to 256"),
+        (("doctor", "--address", ""), "--address: got [], wanted host:port, or a list of them"),
         *(
-            (("doctor", "--address", value), f"address: got {value!r}, wanted host:port, the port from 1 to 65535")
+            (("doctor", "--address", value), f"--address: got {value!r}, wanted host:port, the port from 1 to 65535")
             for value in ("many", "127.0.0.1", ":5", "127.0.0.1:x", "127.0.0.1:99999", "http://127.0.0.1:50051", "a:²")
         ),
         (
             ("doctor", "--address", "10.0.0.1:5"),
-            "address: got '10.0.0.1:5', wanted tls=Tls(…) for a server off loopback (--tls-ca), or insecure=True "
+            "--address: got '10.0.0.1:5', wanted tls=Tls(…) for a server off loopback (--tls-ca), or insecure=True "
             "(--insecure)",
         ),
         (
             ("doctor", "--tls-cert", "c.pem"),
-            "tls.key: got None, wanted a PEM file: a certificate and its key, or neither (--tls-cert, --tls-key)",
+            "--tls-key: got None, wanted a PEM file: a certificate and its key, or neither (--tls-cert, --tls-key)",
         ),
         (
             ("generate", "x", "--raw", "--rule", "tree"),
-            "rule: got 'tree', wanted one of match, token, block, or None to leave it to the server",
+            "--rule: got 'tree', wanted one of match, token, block",
         ),
-        (("generate", "x", "--raw", "--seed", "-1"), "seed: got -1, wanted a whole number from 0 to "),
+        (("generate", "x", "--raw", "--seed", "-1"), "--seed: got -1, wanted a whole number from 0 to "),
         (
             ("generate", "x", "--raw", "--token", "a\nb"),
-            "token: got '3 characters', wanted printable ASCII characters, as HTTP headers have",
+            "--token: got '3 characters', wanted printable ASCII characters, as HTTP headers have",
         ),
     ],
 )

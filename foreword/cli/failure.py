@@ -1,0 +1,66 @@
+"""A failure in one line, in the words of the command line: flags for fields, what to do, when to ask again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from foreword.errors import DeadlineExceeded, ForewordError, InvalidField, NotFound, Unavailable, shown
+
+_UNREACHED = "address: got "
+_TLS_TROUBLE = ("Socket closed", "handshake failed")
+"""What gRPC says where only one end speaks TLS, or one does not take the other's certificate."""
+_TO_THE_SERVER = ", or None to leave it to the server"
+_FIELD = re.compile(r"([a-z_.]+): ")
+_NAME = re.compile(r"(?:[a-z]+\.)?([a-z]+_[a-z_]+)")
+
+
+def failure_line(error: ForewordError, flags: Mapping[str, str], words: Sequence[str]) -> str:
+    """Return what to tell whoever typed `words`; `flags` are those of the command, by the names of its parameters."""
+    text = _by_flags(error, flags, words)
+    if advice := hint(error):
+        text += f"; {advice}"
+    if error.retry_after_ms is not None:
+        text += f"; ask again in {error.retry_after_ms} ms"
+    return text
+
+
+def hint(error: ForewordError) -> str:
+    """Return what to do about a server that does not answer, or nothing."""
+    if not isinstance(error, Unavailable) or not error.message.startswith(_UNREACHED):
+        return ""
+    if any(words in error.message for words in _TLS_TROUBLE):
+        return "look at --tls-ca, --tls-cert and --tls-key: both ends speak TLS, or neither"
+    return "start it: foreword up"
+
+
+def _by_flags(error: ForewordError, flags: Mapping[str, str], words: Sequence[str]) -> str:
+    if isinstance(error, InvalidField):
+        wanted = error.wanted.replace(_TO_THE_SERVER, "")
+        wanted = _NAME.sub(lambda name: flags.get(name[1], name[0]), wanted)
+        return f"{_flag(error.field, flags) or error.field}: got {shown(error.seen)}, wanted {wanted}"
+    found = _FIELD.match(error.message)
+    # Of errors of other kinds the first word may be a service, and not what was asked for.
+    asked = isinstance(error, NotFound | DeadlineExceeded) or error.message.startswith(_UNREACHED)
+    flag = _flag(found[1], flags) if asked and found is not None else None
+    if found is None or flag is None:
+        return error.message
+    typed = _typed(flag, words) if isinstance(error, DeadlineExceeded) else ""
+    return f"{flag}{typed}: {error.message[found.end() :]}"
+
+
+def _flag(field: str, flags: Mapping[str, str]) -> str | None:
+    """Return the flag that sets a field of a request: `law.top_p`, `tls.key`, or `timeout_s`, whose unit it lacks."""
+    last = field.rpartition(".")[2]
+    names = (field.replace(".", "_"), last, last.removesuffix("_s"))
+    return next((flags[name] for name in names if name in flags), None)
+
+
+def _typed(flag: str, words: Sequence[str]) -> str:
+    """Return the value that was typed for a flag, after a blank; nothing if none was."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == flag:
+            return f" {following}"
+        if word.startswith(f"{flag}="):
+            return f" {word.partition('=')[2]}"
+    return ""
