@@ -122,6 +122,7 @@ class DraftProcess:
             cost_curve=ready.cost_curve,
             drafter=ready.abilities.kind,
             sessions=self._gauges.sessions,
+            name=self._settings.name,
         )
         return DraftInfo(server, self._settings.gamma_max)
 

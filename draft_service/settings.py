@@ -54,7 +54,11 @@ class DraftSettings(ServerSettings):
         "Empty takes embedded#layers=4, or synthetic, where such a drafter is named; lookup takes none.",
         wanted="a model source",
     )
-    name: str = setting("", "What requests call this draft; empty takes the model's name.", wanted="a name")
+    name: str = setting(
+        "",
+        "What requests call this draft; empty takes the model's name, and leaves lookup without one.",
+        wanted="a name",
+    )
     dtype: Dtype = setting(Dtype.FLOAT32, "Arithmetic of the model's forward passes.")
     device: str = setting("auto", "Where the model runs: cpu, cuda, cuda:N; auto takes a GPU if there is one.")
     cache: Path | None = setting(None, "Folder of fetched models; none is the user's cache folder.")

@@ -46,6 +46,13 @@ class ServerInfo:
     cost_curve: tuple[CostPoint, ...] = ()
     drafter: Drafter | None = None
     sessions: int = 0
+    name: str = ""
+    """What requests call a draft that has no model."""
+
+    @property
+    def called(self) -> str:
+        """What requests call the service: its model's name, or else its own; empty if it has none."""
+        return self.model.name if self.model is not None else self.name
 
 
 @dataclass(frozen=True, slots=True)

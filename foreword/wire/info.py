@@ -52,7 +52,7 @@ def fill_server(m: common_pb2.ServerInfo, value: ServerInfo) -> None:
         fill_model(m.model, value.model)
     m.instance, m.address, m.version = value.instance, value.address, value.version
     m.protocol_min, m.protocol_max = value.protocol_min, value.protocol_max
-    m.tensor_parallel_size, m.sessions = value.tensor_parallel_size, value.sessions
+    m.tensor_parallel_size, m.sessions, m.name = value.tensor_parallel_size, value.sessions, value.name
     for point in value.cost_curve:
         m.cost_curve.add(rows=point.rows, context=point.context, step_us=point.step_us)
     if value.drafter is not None:
@@ -74,6 +74,7 @@ def read_server(m: common_pb2.ServerInfo, limits: Limits) -> ServerInfo:
         cost_curve=tuple(CostPoint(p.rows, p.context, p.step_us) for p in m.cost_curve),
         drafter=read_enum("info.drafter", DRAFTERS, m.drafter) if m.drafter else None,
         sessions=m.sessions,
+        name=read_text("info.name", m.name, limits.text),
     )
 
 

@@ -84,13 +84,23 @@ def chosen_gamma(request: GenerateRequest, limits: FrontLimits) -> int:
 
 def check_rule(rule: Rule | None, wish: Wish, drafts: DraftPool) -> None:
     """Raise InvalidField for a rule that believes a draft where none is trusted, NotFound for a draft that is not."""
-    if drafts.peers and (wish.name or wish.drafter is not None) and not drafts.has(wish):
-        wanted = ", ".join(sorted({p.info.model.name for p in drafts.peers if p.info and p.info.model})) or "none"
-        asked = wish.name or (wish.drafter.name.lower() if wish.drafter is not None else "")
-        raise NotFound(f"speculation.draft: got {asked!r}, wanted one of those that are served: {wanted}")
+    if drafts.peers and not drafts.has(wish):
+        raise _unserved(wish, drafts)
     if rule in (Rule.TOKEN, Rule.BLOCK) and drafts.peers and not drafts.has(trusting(wish)):
         wanted = "match: this rule believes what a draft says of its law, and no draft here is trusted (--trust)"
         raise InvalidField("speculation.rule", rule.name.lower(), wanted)
+
+
+def _unserved(wish: Wish, drafts: DraftPool) -> NotFound:
+    """Return the refusal of a wish, with what it might have been, as far as drafts have been reached."""
+    known = [peer.info for peer in drafts.peers if peer.info is not None]
+    kinds = {info.drafter.name.lower() for info in known if info.drafter is not None}
+    field, seen, served = "drafter", "" if wish.drafter is None else wish.drafter.name.lower(), kinds
+    if wish.name and seen in ("", *kinds):
+        field, seen = "draft", wish.name
+        served = {info.called for info in known if wish.drafter in (None, info.drafter)} - {""}
+    wanted = f"one of those that are served: {', '.join(sorted(served)) or 'none has a name'}"
+    return NotFound(f"speculation.{field}: got {seen!r}, wanted {wanted}")
 
 
 def trusting(wish: Wish) -> Wish:

@@ -40,7 +40,7 @@ class Wish:
     drafter: Drafter | None = None
     """A kind of draft; None takes any."""
     name: str = ""
-    """A draft service by its model's name; empty takes any."""
+    """A draft service by its name, which is its model's where it has one; empty takes any."""
     trusted: bool = False
     """Only trusted ones, because the rule believes what the draft says."""
 
@@ -104,4 +104,4 @@ class DraftPool(Pool[DraftCommand, DraftEvent]):
             return True
         if wish.drafter is not None and peer.info.drafter is not wish.drafter:
             return False
-        return not wish.name or (peer.info.model is not None and peer.info.model.name == wish.name)
+        return not wish.name or peer.info.called == wish.name

@@ -111,9 +111,9 @@ async def test_following_tells_how_guesses_went(scene: Scene) -> None:
 
 
 async def test_lookup_needs_no_model(start: Start) -> None:
-    async with ScriptedTarget("T1") as target, start(DrafterChoice.LOOKUP, model="") as draft:
+    async with ScriptedTarget("T1") as target, start(DrafterChoice.LOOKUP, model="", name="fast") as draft:
         info = await draft.info()
-        assert info.server.model is None
+        assert (info.server.model, info.server.called) == (None, "fast")
         assert info.server.drafter is Drafter.LOOKUP
         async with draft.orchestrator() as orchestrator:
             orchestrator.open(1, target.ticket(1), tokens=(1, 2, 3, 4, 5, 70_000, 1, 2, 3))

@@ -88,15 +88,41 @@ def test_unknown_model_names_both() -> None:
     prepare(replace(PROMPT, model="m"))
 
 
-def test_unknown_draft_is_not_found() -> None:
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        (Speculation(draft="big"), "speculation.draft: got 'big', wanted one of those that are served: fast, small"),
+        (
+            Speculation(drafter=Drafter.SYNTHETIC),
+            "speculation.drafter: got 'synthetic', wanted one of those that are served: lookup, model",
+        ),
+        (
+            Speculation(draft="small", drafter=Drafter.SYNTHETIC),
+            "speculation.drafter: got 'synthetic', wanted one of those that are served: lookup, model",
+        ),
+        (
+            Speculation(draft="small", drafter=Drafter.LOOKUP),
+            "speculation.draft: got 'small', wanted one of those that are served: fast",
+        ),
+    ],
+)
+def test_unknown_draft_is_not_found(wish: Speculation, message: str) -> None:
+    made = intake(drafts=2)
+    model, lookup = made._drafts.peers
+    model.info = ServerInfo(replace(MODEL, name="small"), "", "", "", 1, 1, drafter=Drafter.MODEL)
+    lookup.info = ServerInfo(None, "", "", "", 1, 1, drafter=Drafter.LOOKUP, name="fast")
+    with pytest.raises(NotFound) as caught:
+        made.prepare(replace(PROMPT, speculation=wish), "id")
+    assert caught.value.message == message
+    for name in ("small", "fast"):
+        assert made.prepare(replace(PROMPT, speculation=Speculation(draft=name)), "id").wish.name == name
+
+
+def test_drafts_without_a_name_are_said_to_have_none() -> None:
     made = intake()
-    peer = made._drafts.peers[0]
-    peer.info = ServerInfo(replace(MODEL, name="small"), "", "", "", 1, 1, drafter=Drafter.MODEL)
-    with pytest.raises(NotFound, match=r"'big'.*small"):
-        made.prepare(replace(PROMPT, speculation=Speculation(draft="big")), "id")
-    with pytest.raises(NotFound, match="lookup"):
-        made.prepare(replace(PROMPT, speculation=Speculation(drafter=Drafter.LOOKUP)), "id")
-    assert made.prepare(replace(PROMPT, speculation=Speculation(draft="small")), "id").wish.name == "small"
+    made._drafts.peers[0].info = ServerInfo(None, "", "", "", 1, 1, drafter=Drafter.LOOKUP)
+    with pytest.raises(NotFound, match=r"draft: got 'fast', wanted one of those that are served: none has a name$"):
+        made.prepare(replace(PROMPT, speculation=Speculation(draft="fast")), "id")
 
 
 RULES = [

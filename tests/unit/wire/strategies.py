@@ -320,6 +320,7 @@ servers = st.builds(
     cost_curve=st.lists(st.builds(CostPoint, rows=u32, context=u32, step_us=u32), max_size=4).map(tuple),
     drafter=st.none() | drafters,
     sessions=u32,
+    name=short,
 )
 draft_infos = st.builds(DraftInfo, server=servers, gamma_max=st.integers(0, LIMITS.gamma), vocabulary_map_digest=short)
 
