@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import rich.table
+from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 
 from loadtest.bench.bar import Bar, Side
 from loadtest.bench.findings import Cell, Findings, Table
+
+_WIDEST = 10_000
+"""Columns of a screen that any table fits."""
 
 
 def show(console: Console, machine: Mapping[str, Any], findings: Findings) -> None:
@@ -17,7 +22,7 @@ def show(console: Console, machine: Mapping[str, Any], findings: Findings) -> No
     for table in findings.tables:
         console.print()
         console.print(table.title, style="bold")
-        console.print(_grid(table))
+        console.print(_grid(table, console))
     if findings.bars:
         console.print()
         for bar in findings.bars:
@@ -51,12 +56,24 @@ def number(value: float) -> str:
     return f"{value:.{digits}f}"
 
 
-def _grid(table: Table) -> rich.table.Table:
+def _grid(table: Table, console: Console) -> rich.table.Table:
+    """Lay a table out: as wide as it has to be, and on a terminal that is narrower folded between words.
+
+    Names of rows are never folded, and no word or number is cut.
+    """
+    rows = [[_text(cell) for cell in row] for row in table.rows]
     grid = rich.table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for index, name in enumerate(table.columns):
-        grid.add_column(name, justify="right" if index else "left", no_wrap=True)
-    for row in table.rows:
-        grid.add_row(*(_text(cell) for cell in row))
+        pieces = [name, *(row[index] for row in rows)]
+        if index:
+            pieces = [word for piece in pieces for word in piece.split()]
+        least = max(map(cell_len, pieces), default=0)
+        grid.add_column(name, justify="right" if index else "left", no_wrap=not index, min_width=least)
+    for row in rows:
+        grid.add_row(*row)
+    needed = Measurement.get(console, console.options.update_width(_WIDEST), grid)
+    room = max(console.width, needed.minimum) if console.is_terminal else needed.maximum
+    grid.width = min(room, needed.maximum)
     return grid
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint
@@ -9,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from rich.console import Console
 
 from foreword.cli.app import run
 from foreword.errors import InvalidField, Unavailable
@@ -21,7 +23,7 @@ from loadtest.bench.interleave import interleaved
 from loadtest.bench.machine import cpu_model, this_machine
 from loadtest.bench.options import with_file_of_json
 from loadtest.bench.progress import Progress
-from loadtest.bench.show import bar_line, number
+from loadtest.bench.show import bar_line, number, show
 
 FINDINGS = Findings(
     figures={"rate": 2.5},
@@ -174,3 +176,30 @@ def test_the_model_of_the_processor_is_found() -> None:
     assert cpu_model("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n") == "Some CPU @ 2 GHz"
     assert cpu_model("processor : 0\nBogoMIPS : 50\n") is None
     assert this_machine().versions["python"]
+
+
+NAME = "block, temperature 1, four sessions, a draft that is trusted"
+WIDE = Table(
+    "Texts",
+    ("arm", "texts compared", "tokens compared", "near ties", "identical texts", "rate"),
+    ((NAME, 1234.0, 5678.0, None, "all of them", 0.25), (NAME + " not", 1.0, 2.0, 3.0, "some", 0.5)),
+)
+
+
+@pytest.mark.parametrize(("terminal", "width"), [(False, 80), (True, 80), (True, 30), (True, 200)])
+def test_nothing_of_a_table_is_cut(terminal: bool, width: int) -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=terminal, width=width, color_system=None, soft_wrap=True)
+    machine = {"cpu": "c", "cores": 2, "load_before": 1.0, "load_after": 1.0, "platform": "p", "versions": {}}
+    show(console, machine, Findings({}, [], [WIDE]))
+    written = file.getvalue()
+    assert "…" not in written
+    lines = [line.rstrip() for line in written.splitlines()]
+    (first,) = [line for line in lines if line.startswith(f"{NAME}  ")]
+    (second,) = [line for line in lines if line.startswith(f"{NAME} not  ")]
+    assert "1234" in first
+    assert "0.250" in first
+    assert "0.500" in second
+    if not terminal or width == 200:
+        assert "texts compared  tokens compared  near ties  identical texts   rate" in written
+        assert first.endswith("1234             5678          –      all of them  0.250")
