@@ -51,7 +51,7 @@ def generate(*words: str, prompt: str = "1 2 3", status: int = USAGE, says: str)
 
 COMMANDS = {
     "unknown model, client": generate(
-        "--model", "nope", status=FAILURE, says=r"model: got 'nope', wanted 'synthetic', the one that is served"
+        "--model", "nope", status=FAILURE, says=r"--model: got 'nope', wanted 'synthetic', the one that is served"
     ),
     "unknown model, server": Command(
         ("serve", "target", "--model", "./nowhere"),
@@ -73,22 +73,22 @@ COMMANDS = {
         says=rf"prompt: got '65 tokens', wanted fewer than {CONTEXT}, the context of 'synthetic'",
     ),
     "empty prompt": generate(prompt="", says=r"prompt: got '', wanted at least one token"),
-    "max_tokens 0": generate("--max-tokens", "0", says=r"max_tokens: got 0, wanted a whole number from 1 to \d+"),
+    "max_tokens 0": generate("--max-tokens", "0", says=r"--max-tokens: got 0, wanted a whole number from 1 to \d+"),
     "negative temperature": generate(
-        "--temperature", "-1", says=r"temperature: got -1\.0, wanted a number from 0 to 100"
+        "--temperature", "-1", says=r"--temperature: got -1\.0, wanted a number from 0 to 100"
     ),
-    "temperature NaN": generate("--temperature", "nan", says=r"temperature: got nan, wanted a number from 0 to 100"),
-    "top_p over 1": generate("--top-p", "1.5", says=r"top_p: got 1\.5, wanted a number over 0 and up to 1"),
+    "temperature NaN": generate("--temperature", "nan", says=r"--temperature: got nan, wanted a number from 0 to 100"),
+    "top_p over 1": generate("--top-p", "1.5", says=r"--top-p: got 1\.5, wanted a number over 0 and up to 1"),
     "infinite penalty": generate(
-        "--presence-penalty", "inf", says=r"presence_penalty: got inf, wanted a number from -100 to 100"
+        "--presence-penalty", "inf", says=r"--presence-penalty: got inf, wanted a number from -100 to 100"
     ),
-    "gamma too large": generate(
-        "--gamma", "99", says=r"speculation\.gamma: got 99, wanted a whole number from 0 to 16"
-    ),
+    "gamma too large": generate("--gamma", "99", says=r"--gamma: got 99, wanted a whole number from 0 to 16"),
     "not a number": generate(
         "--top-k", "many", says=r"foreword generate: --top-k: got 'many', wanted a whole number \(see .*"
     ),
-    "gamma of a stack": Command(("up", "--gamma", "-1"), USAGE, r"gamma: got -1, wanted a whole number from 0 to 256"),
+    "gamma of a stack": Command(
+        ("up", "--gamma", "-1"), USAGE, r"--gamma: got -1, wanted a whole number from 0 to 256"
+    ),
     "port in use": Command(
         ("serve", "target", "--model", "synthetic", "--listen", "{target}"),
         FAILURE,
@@ -116,7 +116,9 @@ COMMANDS = {
         r"drafter: got 'oracle', wanted one of model, lookup, synthetic .*",
     ),
     "nobody there": Command(
-        ("generate", "x", "--address", "127.0.0.1:1"), FAILURE, r"address: got 127\.0\.0\.1:1, wanted a server that .*"
+        ("generate", "x", "--address", "127.0.0.1:1"),
+        FAILURE,
+        r"--address: got 127\.0\.0\.1:1, wanted a server that .*",
     ),
 }
 
