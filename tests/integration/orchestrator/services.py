@@ -51,8 +51,12 @@ def start_target(
 ) -> Running:
     file = folder / name
     file.unlink(missing_ok=True)
-    model = SYNTHETIC.format(step_ms=step_ms, seed=seed)
-    return Running(run_target, TargetSettings(model=model, address_file=file, grace_s=0, **settings), file)
+    values: dict[str, Any] = {
+        "model": SYNTHETIC.format(step_ms=step_ms, seed=seed),
+        "address_file": file,
+        "grace_s": 0,
+    }
+    return Running(run_target, TargetSettings(**(values | settings)), file)
 
 
 def start_draft(folder: Path, name: str = "draft", **settings: Any) -> Running:
