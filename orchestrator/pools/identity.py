@@ -8,7 +8,7 @@ from foreword.protocol.info import ModelInfo, ServerInfo
 def target_misfit(model: ModelInfo, info: ServerInfo) -> str:
     """Return why a target cannot serve `model`, or an empty text.
 
-    Sessions move between targets, and their texts may not depend on which: name, weights and format have to be the same.
+    Sessions move between targets, and their texts may not depend on which: name, weights and format are the same.
     """
     if info.model is None:
         return "model: the target names none, wanted one that it runs"

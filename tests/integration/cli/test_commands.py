@@ -100,7 +100,7 @@ def test_interrupting_generate_is_quiet(tmp_path: Path):
 
 
 def test_doctor_finds_a_healthy_deployment_well(cli):
-    script = [Reply("a b c d"), Reply("a b c d", accepted=1)]
+    script = [Reply("a b c d", delay_ms=50), Reply("a b c d", accepted=1)]
     with MockServer(script) as server:
         result = cli("doctor", "--address", server.address)
         assert result.status == 0
