@@ -157,17 +157,29 @@ def test_a_text_that_was_rejected_would_be_noticed_in_the_index() -> None:
 
 
 def test_a_stop_text_leaves_what_is_behind_it_out_of_the_cache() -> None:
-    """The orchestrator closes with a final length before tokens that a Commit named."""
+    """The orchestrator closes in a lease's stretch, with a final length before tokens that are in the cache."""
+    bench, peer = Bench(page_size=4), Peer(1, prompt=LONG[:16])
+    own = reference(bench.model, 12, prompt=peer.prompt)
+    bench.command(open_session(1, tokens=peer.prompt, first=peer.plain(9)))
+    bench.run(400)
+    assert tuple(result.emit[0] for result in bench.events(Result)) == own[:9]
+    bench.command(replace(peer.close(), final_length=5, tokens=own[:5]), ms=401)
+    bench.command(open_session(2, tokens=(*peer.prompt, *own)), ms=600)
+    bench.run(800)
+    assert opened_tokens(bench)[2] == 20, "the full pages of 16 + 5 tokens, and not those of 16 + 9"
+    bench.check_pages()
+
+
+def test_a_stop_text_takes_nothing_back_that_entered_while_the_session_ran() -> None:
+    """The final length lies before tokens that Commits have named: their pages are right, and others may hold them."""
     bench, peer = Bench(page_size=4), Peer(1, prompt=LONG[:16])
     own = reference(bench.model, 12, prompt=peer.prompt)
     bench.command(open_session(1, tokens=peer.prompt, first=peer.plain(1)))
     converse(bench, peer, length=99)
     bench.run(400)
-    close = replace(peer.close(), final_length=5, tokens=())
-    bench.command(close, ms=bench.time.us / 1000 + 1)
-    bench.run(500)
     assert len(peer.output) > 8
+    bench.command(replace(peer.close(), final_length=5, tokens=()), ms=401)
     bench.command(open_session(2, tokens=(*peer.prompt, *own)), ms=600)
     bench.run(800)
-    # Pages of committed tokens entered the index while the session ran: a stop text takes nothing back from it.
-    assert opened_tokens(bench)[2] >= 20
+    assert opened_tokens(bench)[2] >= 24
+    bench.check_pages()

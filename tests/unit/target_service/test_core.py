@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foreword.protocol.messages import Commit, PlainOrder, Recall
-from foreword.protocol.sequence import Sequence, usable
+from foreword.protocol.messages import Commit, PlainOrder, Recall, TargetClose
+from foreword.protocol.sequence import Sequence, common, usable
 from foreword.protocol.words import LossCode, Rule
-from target_service.core.session import committed, opened, prefilled, recalled
-from target_service.core.state import Bounds, Count, Phase, Session, Tell
+from target_service.core.session import closed, committed, opened, prefilled, recalled, stream_ended
+from target_service.core.state import Bounds, Count, Free, Phase, Session, Tell
 from target_service.core.step import build
 from tests.unit.target_service.kit import open_session
 
@@ -58,6 +59,26 @@ def test_rows_of_a_lease_are_what_the_cache_lacks(
     _, work = build(session)
     assert work.rows == session.context[session.cached :]
     assert session.length == len(session.context)
+
+
+@pytest.mark.parametrize("phase", [Phase.IDLE, Phase.LEASE, Phase.RUN])
+@pytest.mark.parametrize(
+    ("output", "assumed", "final_length", "named"),
+    [((5, 6), (7, 8, 9), 2, ()), ((5, 6), (7, 8, 9), 4, (7, 8)), ((5, 6, 7, 8), (9,), 2, ()), ((5, 6), (7,), 3, (1,))],
+    ids=["behind what was committed", "within a lease", "before what was committed", "with another token"],
+)
+def test_a_close_leaves_no_token_behind_its_length_to_others(
+    phase: Phase, output: tuple[int, ...], assumed: tuple[int, ...], final_length: int, named: tuple[int, ...]
+) -> None:
+    held = (1, 2, *output, *assumed)
+    session = replace(session_of((2,), output, assumed, len(held) - 1), phase=phase, leased=len(assumed))
+    gone, actions = closed(session, TargetClose(1, final_length, named))
+    if phase is Phase.RUN:
+        assert (gone.closing, actions) == (True, ())
+        gone, actions = stream_ended(replace(gone, phase=Phase.IDLE))
+    shared = common(held, (1, 2, *output[:final_length], *named), 0)
+    assert actions == (Free(1, min(shared, len(held) - 1)),)
+    assert gone.sequence.tokens[:shared] == held[:shared]
 
 
 def test_only_one_commit_and_its_recall_are_remembered_while_the_prompt_is_read() -> None:

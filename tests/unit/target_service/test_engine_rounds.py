@@ -145,6 +145,24 @@ def test_a_block_that_comes_before_its_commit_waits_for_it() -> None:
     assert result.timing.block_lag_us == -15_000
 
 
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_of_two_blocks_with_the_same_digest_the_first_wins(ahead: int) -> None:
+    bench, peer = Bench(policy=Lockstep()), Peer()
+    other = Peer(2)
+    bench.command(open_session(), open_session(2))
+    if not ahead:
+        bench.command(peer.speculate(), other.speculate(wait_ms=10), ms=30)  # the step is held for the other one
+    bench.block(peer.block((1, 2), ahead=ahead), ms=31)
+    bench.block(peer.block((3, 4, 5), ahead=ahead), ms=32)
+    if ahead:
+        bench.command(peer.speculate(), ms=45)
+    bench.run(200)
+    first = ReceiptCode.HELD if ahead else ReceiptCode.TAKEN
+    assert [r.code for r in bench.answers(Receipt)] == [first, ReceiptCode.STALE]
+    (result,) = [event for event in bench.events(Result) if event.sid == 1]
+    assert result.ids == (1, 2)
+
+
 def test_a_round_whose_block_is_late_takes_a_plain_step_once_its_wait_is_over() -> None:
     bench, peer = Bench(), Peer()
     bench.command(open_session())
