@@ -59,6 +59,18 @@ def read_count(field: str, value: int, *, least: int = 0, most: int) -> int:
     return value
 
 
+def fit_count(field: str, value: int, *, least: int = 0) -> int:
+    """Return a whole number that a field of 32 bits carries; raises InvalidField.
+
+    How large it may be is for the receiver to say, whose bound is smaller: a message that named 2**32 - 1 would lie.
+    """
+    if value < least:
+        raise InvalidField(field, value, f"a whole number from {least}")
+    if value >= 1 << 32:
+        raise InvalidField(field, value, f"a whole number from {least} that fits 32 bits")
+    return value
+
+
 def read_share(field: str, value: float) -> float:
     """Return a number from 0 to 1; raises InvalidField for others and for NaN."""
     if not 0.0 <= value <= 1.0:

@@ -8,7 +8,7 @@ from foreword.errors import InvalidField, ProtocolFault
 from foreword.protocol.generation import Chat, GenerateRequest, Prompt, Speculation, TokenPrompt
 from foreword.protocol.generation import Message as Turn
 from foreword.v1 import generation_pb2
-from foreword.wire.common import DRAFTERS, RULES, fill_trace, read_count, read_enum, read_text, read_trace
+from foreword.wire.common import DRAFTERS, RULES, fill_trace, fit_count, read_count, read_enum, read_text, read_trace
 from foreword.wire.law import fill_law, read_law
 from foreword.wire.limits import Limits
 from foreword.wire.methods import GENERATION_SERVICE
@@ -34,9 +34,12 @@ def encode_request(value: GenerateRequest) -> bytes:
     if value.law is not None:
         m.law.SetInParent()
         fill_law(m.law, value.law)
-    for field, most in (("max_tokens", _U32), ("seed", _U64), ("n", _U32), ("top_logprobs", _U32)):
+    for field, least, most in (("max_tokens", 1, _U32), ("seed", 0, _U64)):
         if getattr(value, field) is not None:
-            setattr(m, field, read_count(field, getattr(value, field), most=most))
+            setattr(m, field, read_count(field, getattr(value, field), least=least, most=most))
+    for field, least in (("n", 1), ("top_logprobs", 0)):
+        if getattr(value, field) is not None:
+            setattr(m, field, fit_count(field, getattr(value, field), least=least))
     m.stop.extend(_text("stop", stop) for stop in value.stop)
     m.include_stop, m.ignore_eos, m.echo = value.include_stop, value.ignore_eos, value.echo
     m.one_token_per_event, m.skip_special_tokens = value.one_token_per_event, value.skip_special_tokens
@@ -144,7 +147,7 @@ def _fill_speculation(m: generation_pb2.GenerateRequest, value: Speculation) -> 
     m.speculation.SetInParent()
     for field in ("gamma", "gamma_min", "gamma_max"):
         if getattr(value, field) is not None:
-            setattr(m.speculation, field, read_count(field, getattr(value, field), most=_U32))
+            setattr(m.speculation, field, fit_count(field, getattr(value, field)))
     if value.rule is not None:
         m.speculation.rule = int(value.rule)  # type: ignore[assignment]
     if value.drafter is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from foreword.errors import InvalidField
 from foreword.laws.parameters import Grammar, LawParameters
 from foreword.v1 import common_pb2
-from foreword.wire.common import read_count, read_text
+from foreword.wire.common import fit_count, read_text
 from foreword.wire.limits import Limits
 from foreword.wire.packing import pack_f32, pack_u32, unpack_f32, unpack_ids
 
@@ -18,7 +18,6 @@ GRAMMAR_KINDS: Mapping[str, int] = {
     "choice": common_pb2.GRAMMAR_KIND_CHOICE,
     "lark": common_pb2.GRAMMAR_KIND_LARK,
 }
-_U32 = 2**32 - 1
 _KINDS_BY_NUMBER: Mapping[int, str] = {number: kind for kind, number in GRAMMAR_KINDS.items()}
 
 
@@ -29,7 +28,7 @@ def fill_law(m: common_pb2.LawParameters, value: LawParameters) -> None:
     """
     m.temperature = value.temperature
     if value.top_k is not None:
-        m.top_k = read_count("top_k", value.top_k, least=0, most=_U32)
+        m.top_k = fit_count("top_k", value.top_k, least=1)
     if value.top_p is not None:
         m.top_p = value.top_p
     if value.min_p is not None:
@@ -45,7 +44,7 @@ def fill_law(m: common_pb2.LawParameters, value: LawParameters) -> None:
         m.bias_values = pack_f32("law.bias_values", [bias for _, bias in value.bias])
     m.banned_ids = pack_u32("law.banned_ids", value.banned_ids)
     m.stop_ids = pack_u32("law.stop_ids", value.stop_ids)
-    m.min_tokens = read_count("min_tokens", value.min_tokens, most=_U32)
+    m.min_tokens = fit_count("min_tokens", value.min_tokens)
     if value.grammar is not None:
         fill_grammar(m.grammar, value.grammar)
 

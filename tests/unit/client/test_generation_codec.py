@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -271,7 +272,22 @@ def test_a_seed_that_does_not_fit_is_refused_before_it_is_sent() -> None:
         encode_request(GenerateRequest("x", seed=-1))
 
 
-@pytest.mark.parametrize(("field", "value"), [("top_k", -1), ("top_k", 2**32), ("min_tokens", -1)])
-def test_a_law_that_does_not_fit_is_refused_before_it_is_sent(field: str, value: int) -> None:
-    with pytest.raises(InvalidField, match=f"^{field}: got {value}, wanted a whole number"):
-        encode_request(GenerateRequest("x", law=LawParameters(**{field: value})))
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"max_tokens": -1}, "max_tokens: got -1, wanted a whole number from 1 to 4294967295"),
+        ({"max_tokens": 0}, "max_tokens: got 0, wanted a whole number from 1 to 4294967295"),
+        ({"n": 0}, "n: got 0, wanted a whole number from 1"),
+        ({"law": LawParameters(top_k=-1)}, "top_k: got -1, wanted a whole number from 1"),
+        ({"law": LawParameters(top_k=0)}, "top_k: got 0, wanted a whole number from 1"),
+        ({"law": LawParameters(top_k=2**32)}, "top_k: got 4294967296, wanted a whole number from 1 that fits 32 bits"),
+        ({"law": LawParameters(min_tokens=-1)}, "min_tokens: got -1, wanted a whole number from 0"),
+        ({"speculation": Speculation(gamma=-1)}, "gamma: got -1, wanted a whole number from 0"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_it_is_sent_and_nothing_is_allowed_that_no_server_takes(
+    fields: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InvalidField) as refused:
+        encode_request(GenerateRequest("x", **fields))
+    assert refused.value.message == says
