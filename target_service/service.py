@@ -118,6 +118,7 @@ class TargetProcess:
             version=__version__,
             protocol_min=PROTOCOL_MIN,
             protocol_max=PROTOCOL_MAX,
+            tensor_parallel_size=self._settings.tensor_parallel_size,
             cost_curve=status.cost_curve if status is not None else described.cost_curve,
             sessions=self._hub.sessions,
         )

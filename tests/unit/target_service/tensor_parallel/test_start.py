@@ -6,12 +6,14 @@ import json
 import re
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("ray")
 
 from foreword.errors import EngineFailure, InvalidField
+from foreword.protocol.info import ModelInfo
 from foreword.settings.load import load as load_settings
 from target_service import service
 from target_service.engine.run import ENTRY, EngineSettings
@@ -44,6 +46,14 @@ def test_a_group_is_told_its_size_and_where_it_runs() -> None:
     group = told.group
     assert (group.size, group.ray_address, group.threads, group.device) == (3, "10.0.0.1:6379", 2, "cpu")
     assert (group.rank_cpus, group.cpus) == (2, 6)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+async def test_a_service_tells_of_its_size(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    process = service.TargetProcess(settings("synthetic", size))
+    model = ModelInfo("m", "m", "", "", 64, 100, "float32")
+    monkeypatch.setattr(process, "_host", SimpleNamespace(described=SimpleNamespace(model=model, cost_curve=())))
+    assert process._info().tensor_parallel_size == size
 
 
 def test_a_cluster_of_our_own_has_a_secret_of_its_own() -> None:
