@@ -27,16 +27,23 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def hub_output() -> Iterator[None]:
-    """Let the hub's client draw bars on a terminal and nowhere else; what it warns of is a line of our log."""
+    """Let the hub's client draw bars on a terminal and nowhere else; what it warns of is a line of our log.
+
+    Attempts that it repeats are no news: what came of them is the call's result, or its error.
+    """
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
     _route("huggingface_hub")
     hidden = not sys.stderr.isatty() and not are_progress_bars_disabled()
     if hidden:
         disable_progress_bars()
+    requests = logging.getLogger("huggingface_hub.utils._http")
+    level = requests.level
+    requests.setLevel(logging.ERROR)
     try:
         yield
     finally:
+        requests.setLevel(level)
         if hidden:
             enable_progress_bars()
 

@@ -74,6 +74,20 @@ def test_what_the_client_warns_of_is_logged_as_everything_else(monkeypatch, tmp_
     assert capsys.readouterr().err == ""
 
 
+def test_attempts_that_the_client_repeats_are_no_lines(monkeypatch, caplog, capsys):
+    def ask(*_, **__):
+        huggingface_hub.utils._http.logger.warning("Retrying in 1s [Retry 1/5].")
+        raise errors.LocalEntryNotFoundError("no route")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", ask)
+    with pytest.raises(NotFound, match="cannot be asked"):
+        fetch_file("owner/name", "x.gguf", "main")
+    assert caplog.records == []
+    assert capsys.readouterr().err == ""
+    huggingface_hub.utils._http.logger.warning("elsewhere it may")
+    assert [record.message for record in caplog.records] == ["elsewhere it may"]
+
+
 def test_only_weights_configs_and_tokenizers_are_fetched(monkeypatch, tmp_path):
     asked = {}
 
