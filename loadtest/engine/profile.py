@@ -14,12 +14,11 @@ from typing import Any, Final
 from loadtest.engine.clock import timed
 
 PASS, LINEAR, ATTENTION, REST, AROUND = "pass", "linear layers", "attention", "rest of the model", "around the model"
-_NAMES: Final[Mapping[tuple[str, str], str]] = {
+NAMES: Final[Mapping[tuple[str, str], str]] = {
     ("runner/paged.py", "forward"): PASS,
     ("fused/model.py", "run"): "model",
     ("runner/module_model.py", "run"): "model",
-    ("fused/linear.py", "__call__"): LINEAR,
-    ("runner/packed_linear.py", "forward"): LINEAR,
+    ("runner/product.py", "__call__"): LINEAR,
     ("modules/linear.py", "forward"): LINEAR,
     ("runner/tiles.py", "attend_packed"): ATTENTION,
     ("runner/key_values.py", "attend"): ATTENTION,
@@ -39,7 +38,7 @@ def parts_of(stats: Mapping[tuple[str, int, str], tuple[Any, ...]], calls: int) 
     """Return the parts of a call; `stats` are those of pstats, in seconds over all calls."""
     total = dict.fromkeys((PASS, "model", LINEAR, ATTENTION), 0.0)
     for (file, _, function), (_, _, _, cumulative, *_) in stats.items():
-        name = _NAMES.get(("/".join(PurePath(file).parts[-2:]), function))
+        name = NAMES.get(("/".join(PurePath(file).parts[-2:]), function))
         if name is not None:
             total[name] += cumulative / calls
     rest = total["model"] - total[LINEAR] - total[ATTENTION]

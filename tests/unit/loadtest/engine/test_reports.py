@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import foreword
 from foreword.models.dtype import Dtype
 from loadtest.bench.progress import Progress
 from loadtest.engine import batch, one, passes, prefix, prompt
@@ -17,7 +20,7 @@ from loadtest.engine.arms import DTYPES, FOREWORD, WARM_UP, Arm, written
 from loadtest.engine.passes import BLOCK, Inside, Shape, shapes_of
 from loadtest.engine.plan import Part, Plan
 from loadtest.engine.prefix import Pair
-from loadtest.engine.profile import AROUND, ATTENTION, LINEAR, PASS, REST, parts_of, profiled
+from loadtest.engine.profile import AROUND, ATTENTION, LINEAR, NAMES, PASS, REST, parts_of, profiled
 from loadtest.engine.prompt import Arrivals, Trial, gaps
 from loadtest.engine.rates import Output
 from loadtest.engine.report import Report, findings_of
@@ -199,12 +202,23 @@ def entry(file: str, function: str, cumulative: float) -> tuple[tuple[str, int, 
     return (file, 1, function), (2, 2, 0.0, cumulative, {})
 
 
+def test_profiles_name_functions_that_there_are() -> None:
+    runner = Path(foreword.__file__).parent / "runner"
+    found = {
+        ("/".join(file.parts[-2:]), node.name)
+        for file in runner.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert {name for name in NAMES if name[0] != "modules/linear.py"} <= found  # that one is torch's
+
+
 def test_parts_of_a_pass_add_up_to_it() -> None:
     stats = dict(
         [
             entry("/x/foreword/runner/paged.py", "forward", 1.0),
             entry("/x/foreword/runner/fused/model.py", "run", 0.9),
-            entry("/x/foreword/runner/fused/linear.py", "__call__", 0.6),
+            entry("/x/foreword/runner/product.py", "__call__", 0.6),
             entry("/x/foreword/runner/tiles.py", "attend_packed", 0.2),
             entry("/y/other/tiles.py", "attend_packed", 9.0),
         ]
