@@ -1,0 +1,80 @@
+"""A folder of sampled text: shards of conversations, each written whole, so that sampling can go on where it ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+TOP = 64
+"""Probabilities of the target that are kept at every position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One text of the target, with its law at every position of it."""
+
+    number: int
+    """Of the conversation."""
+    kind: str
+    temperature: float
+    top_p: float
+    prompt: npt.NDArray[np.uint32]
+    output: npt.NDArray[np.uint32]
+    ids: npt.NDArray[np.uint32]
+    """[output, TOP], likeliest first."""
+    logprobs: npt.NDArray[np.float16]
+    """[output, TOP], natural logarithms at temperature 1, of the whole vocabulary."""
+
+
+class Corpus:
+    """Shards by number; a shard is there or is not."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def shards(self) -> list[int]:
+        """Return the numbers of what is there, in order."""
+        return sorted(int(path.stem) for path in self.folder.glob("*.safetensors"))
+
+    def write(self, shard: int, answers: Sequence[Answer]) -> None:
+        """Write a shard; it appears whole or not at all."""
+        lengths = [(len(answer.prompt), len(answer.output)) for answer in answers]
+        tensors = {
+            "lengths": np.array(lengths, np.int32),
+            "prompts": np.concatenate([answer.prompt for answer in answers]),
+            "outputs": np.concatenate([answer.output for answer in answers]),
+            "ids": np.concatenate([answer.ids for answer in answers]),
+            "logprobs": np.concatenate([answer.logprobs for answer in answers]),
+        }
+        about = [{"number": a.number, "kind": a.kind, "temperature": a.temperature, "top_p": a.top_p} for a in answers]
+        partial = self._path(shard).with_suffix(".partial")
+        save_file(tensors, partial, metadata={"answers": json.dumps(about)})
+        partial.replace(self._path(shard))
+
+    def read(self, shard: int) -> Iterator[Answer]:
+        """Return the answers of a shard."""
+        with safe_open(self._path(shard), framework="numpy") as file:
+            about = json.loads(file.metadata()["answers"])
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a mapping
+        prompt = output = 0
+        for one, (prompted, written) in zip(about, arrays["lengths"], strict=True):
+            part = slice(output, output + written)
+            yield Answer(
+                prompt=arrays["prompts"][prompt : prompt + prompted],
+                output=arrays["outputs"][part],
+                ids=arrays["ids"][part],
+                logprobs=arrays["logprobs"][part],
+                **one,
+            )
+            prompt, output = prompt + prompted, output + written
+
+    def _path(self, shard: int) -> Path:
+        return self.folder / f"{shard:06d}.safetensors"

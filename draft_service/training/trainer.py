@@ -1,0 +1,127 @@
+"""Trains a student: a schedule of steps, checkpoints that a run goes on from, and the same weights either way."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from draft_service.training.batches import Batch, batches
+from draft_service.training.corpus import Answer
+from draft_service.training.losses import divergence, refusal
+from draft_service.training.student import Student
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPlan:
+    """How a student is trained."""
+
+    epochs: int = 2
+    sharpened: float = 0.25
+    """The last share of the steps, in which 1 − Σ min(p, q) is what is made small."""
+    tokens: int = 8192
+    """Of a batch, filling included."""
+    rate: float = 1.5e-3
+    least_rate: float = 1e-4
+    warmup: int = 40
+    decay: float = 0.01
+    seed: int = 0
+    checkpoint_every: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where training is."""
+
+    step: int
+    steps: int
+    loss: float
+    refusal: float
+
+
+class Trainer:
+    """Runs a plan over answers; `checkpoint` is written from time to time, and read when training begins."""
+
+    def __init__(
+        self, student: Student, answers: Sequence[Answer], ids: Sequence[int], *, plan: TrainingPlan, checkpoint: Path
+    ) -> None:
+        self._student = student
+        self._answers = answers
+        self._ids = ids
+        self._plan = plan
+        self._checkpoint = checkpoint
+        self._trained = student.trained()
+        self._optimizer = torch.optim.AdamW(
+            self._trained.values(), lr=plan.rate, betas=(0.9, 0.98), weight_decay=plan.decay
+        )
+
+    def run(self, progress: Callable[[Progress], None]) -> None:
+        """Train to the end of the plan."""
+        per_epoch = sum(1 for _ in self._epoch(0))
+        steps = per_epoch * self._plan.epochs
+        begun = self._resume()
+        for step, batch in enumerate(self._all(), start=1):
+            if step <= begun:
+                continue
+            loss, refused = self._step(batch, step, steps)
+            progress(Progress(step, steps, loss, refused))
+            if step % self._plan.checkpoint_every == 0 or step == steps:
+                self._save(step)
+
+    def _all(self) -> Iterator[Batch]:
+        for epoch in range(self._plan.epochs):
+            yield from self._epoch(epoch)
+
+    def _epoch(self, epoch: int) -> Iterator[Batch]:
+        return batches(self._answers, self._ids, tokens=self._plan.tokens, seed=(self._plan.seed, epoch))
+
+    def _step(self, batch: Batch, step: int, steps: int) -> tuple[float, float]:
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._rate(step, steps)
+        logits = self._student(batch.tokens, batch.mask, batch.rows)
+        refused = refusal(logits, batch.teacher).mean()
+        sharpening = step > steps * (1 - self._plan.sharpened)
+        loss = refused if sharpening else divergence(logits, batch.teacher).mean()
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self._trained.values(), 1.0)
+        self._optimizer.step()
+        return float(loss.detach()), float(refused.detach())
+
+    def _rate(self, step: int, steps: int) -> float:
+        plan = self._plan
+        if step <= plan.warmup:
+            return plan.rate * step / plan.warmup
+        share = (step - plan.warmup) / max(1, steps - plan.warmup)
+        return plan.least_rate + (plan.rate - plan.least_rate) * 0.5 * (1 + math.cos(math.pi * share))
+
+    def _save(self, step: int) -> None:
+        tensors = {}
+        for name, parameter in self._trained.items():
+            state = self._optimizer.state[parameter]
+            tensors[name] = parameter.detach()
+            tensors[f"{name}/first"], tensors[f"{name}/second"] = state["exp_avg"], state["exp_avg_sq"]
+        partial = self._checkpoint.with_suffix(".partial")
+        save_file(tensors, partial, metadata={"step": str(step), "plan": json.dumps(asdict(self._plan))})
+        partial.replace(self._checkpoint)
+
+    def _resume(self) -> int:
+        """Take up the checkpoint, if there is one; return the steps that are done."""
+        if not self._checkpoint.exists():
+            return 0
+        with safe_open(self._checkpoint, framework="pt") as file:
+            step = int(file.metadata()["step"])
+            for name, parameter in self._trained.items():
+                parameter.data.copy_(file.get_tensor(name))
+                self._optimizer.state[parameter] = {
+                    "step": torch.tensor(float(step)),
+                    "exp_avg": file.get_tensor(f"{name}/first"),
+                    "exp_avg_sq": file.get_tensor(f"{name}/second"),
+                }
+        return step
