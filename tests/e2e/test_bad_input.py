@@ -21,6 +21,7 @@ from foreword.protocol.generation import Chat, GenerateRequest, Speculation, Tok
 from foreword.protocol.info import Hello
 from foreword.protocol.words import Rule
 from foreword.stack.stack import Stack
+from foreword.v1 import generation_pb2
 from foreword.wire.frames import build_frame
 from foreword.wire.generation import GENERATE, encode_request
 from foreword.wire.methods import DRAFT_ATTACH, TARGET_ATTACH, TARGET_PUSH_BLOCKS
@@ -199,6 +200,14 @@ NAN = float("nan")
 NOT_FOUND, INVALID = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT
 
 
+def forged(**fields: int) -> bytes:
+    """Return a request with numbers that our own codec does not write."""
+    message = generation_pb2.GenerateRequest.FromString(encode_request(lawful(top_k=1)))
+    for name, value in fields.items():
+        setattr(message.law if name == "top_k" else message, name, value)
+    return message.SerializeToString()
+
+
 def lawful(**law: Any) -> GenerateRequest:
     return replace(PLAIN, law=LawParameters(**law))
 
@@ -209,7 +218,7 @@ def prompted(*ids: int) -> GenerateRequest:
 
 REQUESTS = {
     "unknown model": (replace(PLAIN, model="nope"), NOT_FOUND, r"model: got 'nope', wanted 'synthetic'.*"),
-    "max_tokens 0": (replace(PLAIN, max_tokens=0), INVALID, r"max_tokens: got 0, wanted .*from 1.*"),
+    "max_tokens 0": (forged(max_tokens=0), INVALID, r"max_tokens: got 0, wanted .*from 1.*"),
     "empty prompt": (replace(PLAIN, prompt=""), INVALID, r"prompt: got '', wanted at least one token"),
     "empty chat": (replace(PLAIN, prompt=Chat(())), INVALID, r".*messages.*: got .*, wanted .*"),
     "no ids": (prompted(), INVALID, r"prompt.*: got .*, wanted at least one .*"),
@@ -218,7 +227,7 @@ REQUESTS = {
     "negative temperature": (lawful(temperature=-1.0), INVALID, r".*temperature: got -1\.0, wanted .*"),
     "temperature NaN": (lawful(temperature=NAN), INVALID, r".*temperature: got nan, wanted .*"),
     "top_p 0": (lawful(top_p=0.0), INVALID, r".*top_p: got 0\.0, wanted .*"),
-    "top_k 0": (lawful(top_k=0), INVALID, r".*top_k: got 0, wanted .*"),
+    "top_k 0": (forged(top_k=0), INVALID, r".*top_k: got 0, wanted .*"),
     "bias NaN": (lawful(bias=((1, NAN),)), INVALID, r".*bias.*: got .*nan.*, wanted .*"),
     "banned id out of range": (lawful(banned_ids=(99,)), INVALID, r".*banned_ids.*: got 99, wanted .*"),
     "everything banned": (lawful(banned_ids=tuple(range(64))), INVALID, r".*: got .*, wanted .*"),
@@ -230,7 +239,7 @@ REQUESTS = {
         NOT_FOUND,
         r"speculation\.draft: got 'nope', wanted one of those that are served: synthetic",
     ),
-    "no continuation": (replace(PLAIN, n=0), INVALID, r"n: got 0, wanted .*"),
+    "no continuation": (forged(n=0), INVALID, r"n: got 0, wanted .*"),
 }  # fmt: skip
 
 
@@ -238,7 +247,7 @@ REQUESTS = {
 async def test_requests_are_refused_with_the_right_status(name: str, stack: Stack) -> None:
     request, code, says = REQUESTS[name]
     async with grpc.aio.insecure_channel(stack.address) as channel:
-        call = channel.unary_stream(GENERATE)(encode_request(request))
+        call = channel.unary_stream(GENERATE)(request if isinstance(request, bytes) else encode_request(request))
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await call.read()
     assert refused.value.code() is code
