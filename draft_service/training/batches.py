@@ -28,8 +28,13 @@ class Batch:
 
 
 def batches(answers: Sequence[Answer], ids: Sequence[int], *, tokens: int, seed: tuple[int, ...]) -> Iterator[Batch]:
-    """Yield all answers once, in batches of at most `tokens` tokens, filling included (or of one longer answer)."""
+    """Yield all answers once, as `grouped` puts them together."""
     columns = columns_of(ids)
+    return (batch_of(group, columns) for group in grouped(answers, tokens=tokens, seed=seed))
+
+
+def grouped(answers: Sequence[Answer], *, tokens: int, seed: tuple[int, ...]) -> list[list[Answer]]:
+    """Return all answers once, in groups of at most `tokens` tokens, filling included (or of one longer answer)."""
     random = np.random.default_rng(seed)
     order = random.permutation(len(answers))
     # Nearly sorted: equal lengths meet, and not always the same texts.
@@ -43,8 +48,7 @@ def batches(answers: Sequence[Answer], ids: Sequence[int], *, tokens: int, seed:
             groups.append([])
             longest = int(lengths[index])
         groups[-1].append(answers[index])
-    for number in random.permutation(len(groups)):
-        yield batch_of(groups[number], columns)
+    return [groups[number] for number in random.permutation(len(groups))]
 
 
 def columns_of(ids: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

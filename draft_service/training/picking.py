@@ -9,16 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from foreword.laws.parameters import LawParameters
+
 Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Law:
-    """Temperature (0: the likeliest) and top-p."""
-
-    temperature: float
-    top_p: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +29,8 @@ _WIDE = 1024
 
 
 @torch.inference_mode()
-def pick(logits: Floats, laws: Sequence[Law], numbers: Sequence[float], *, top: int) -> list[Picked]:
-    """Pick a token for each row of float32 [N, V] by its law, with one uniform number a row."""
+def pick(logits: Floats, laws: Sequence[LawParameters], numbers: Sequence[float], *, top: int) -> list[Picked]:
+    """Pick a token for each row of float32 [N, V] by temperature and top-p, with one uniform number a row."""
     scores = torch.from_numpy(logits)
     rest = torch.logsumexp(scores, dim=1, keepdim=True)
     values, found = torch.topk(scores, min(_WIDE, scores.shape[1]), dim=1)
@@ -50,15 +44,16 @@ def pick(logits: Floats, laws: Sequence[Law], numbers: Sequence[float], *, top: 
     return picked
 
 
-def _place(logprobs: Floats, law: Law, number: float) -> int | None:
+def _place(logprobs: Floats, law: LawParameters, number: float) -> int | None:
     """Return which of the likeliest ids it is; None for one behind them."""
-    if law == Law(1.0):
+    top_p = 1.0 if law.top_p is None else law.top_p
+    if law.temperature == top_p == 1.0:
         cumulative = np.cumsum(np.exp(logprobs.astype(np.float64)))
         place = int(np.searchsorted(cumulative, number, side="right"))
         return place if place < len(logprobs) else None
     shares = np.exp((logprobs.astype(np.float64) - float(logprobs[0])) / law.temperature)
     cumulative = np.cumsum(shares / shares.sum())
-    kept = min(int(np.searchsorted(cumulative, law.top_p)) + 1, len(logprobs))
+    kept = min(int(np.searchsorted(cumulative, top_p)) + 1, len(logprobs))
     return int(np.searchsorted(cumulative[: kept - 1], number * cumulative[kept - 1], side="right"))
 
 

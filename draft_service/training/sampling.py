@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from draft_service.training.corpus import TOP, Answer, Corpus
-from draft_service.training.picking import Law, Picked, pick
+from draft_service.training.picking import Picked, pick
 from draft_service.training.prompts import Ask, PromptGenerator
+from foreword.laws.parameters import LawParameters
 from foreword.models.tokenizer import ChatMessage, Tokenizer
 from foreword.runner.port import Rows, Runner
 
@@ -23,7 +24,11 @@ class SamplingPlan:
     """What is sampled and how."""
 
     seed: int = 0
-    laws: tuple[Law, ...] = (Law(0.0), Law(0.7, 0.95), Law(1.0))
+    laws: tuple[LawParameters, ...] = (
+        LawParameters(temperature=0.0),
+        LawParameters(temperature=0.7, top_p=0.95),
+        LawParameters(temperature=1.0),
+    )
     """Taken in turn by the conversations."""
     most_tokens: int = 192
     """Of one answer."""
@@ -40,7 +45,7 @@ class _Writing:
     """One conversation: where it is in its script, and what it has written of the present answer."""
 
     number: int
-    law: Law
+    law: LawParameters
     random: np.random.Generator
     script: tuple[Ask, ...]
     messages: list[ChatMessage] = field(default_factory=list)
@@ -143,7 +148,7 @@ class Sampler:
         if not writings:
             return []
         scores = np.stack([one for _, one in chosen])
-        laws = [Law(1.0) if writing.free else writing.law for writing in writings]
+        laws = [LawParameters(temperature=1.0) if writing.free else writing.law for writing in writings]
         picked = pick(scores, laws, [writing.random.random() for writing in writings], top=TOP)
         over = []
         for (slot, _), writing, one in zip(chosen, writings, picked, strict=True):
@@ -182,7 +187,7 @@ def _answer(writing: _Writing) -> Answer:
         writing.number,
         writing.kind,
         writing.law.temperature,
-        writing.law.top_p,
+        1.0 if writing.law.top_p is None else writing.law.top_p,
         np.array(writing.prompt, np.uint32),
         np.array(writing.output, np.uint32),
         np.stack([one.ids for one in writing.tops]).astype(np.uint32),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from draft_service.training.batches import Batch, batches
+from draft_service.training.batches import Batch, batch_of, columns_of, grouped
 from draft_service.training.corpus import Answer
 from draft_service.training.losses import divergence, refusal
 from draft_service.training.student import Student
@@ -63,23 +63,17 @@ class Trainer:
 
     def run(self, progress: Callable[[Progress], None]) -> None:
         """Train to the end of the plan."""
-        per_epoch = sum(1 for _ in self._epoch(0))
-        steps = per_epoch * self._plan.epochs
+        groups = [group for epoch in range(self._plan.epochs) for group in self._epoch(epoch)]
+        steps, columns = len(groups), columns_of(self._ids)
         begun = self._resume()
-        for step, batch in enumerate(self._all(), start=1):
-            if step <= begun:
-                continue
-            loss, refused = self._step(batch, step, steps)
+        for step, group in enumerate(groups[begun:], start=begun + 1):
+            loss, refused = self._step(batch_of(group, columns), step, steps)
             progress(Progress(step, steps, loss, refused))
             if step % self._plan.checkpoint_every == 0 or step == steps:
                 self._save(step)
 
-    def _all(self) -> Iterator[Batch]:
-        for epoch in range(self._plan.epochs):
-            yield from self._epoch(epoch)
-
-    def _epoch(self, epoch: int) -> Iterator[Batch]:
-        return batches(self._answers, self._ids, tokens=self._plan.tokens, seed=(self._plan.seed, epoch))
+    def _epoch(self, epoch: int) -> list[list[Answer]]:
+        return grouped(self._answers, tokens=self._plan.tokens, seed=(self._plan.seed, epoch))
 
     def _step(self, batch: Batch, step: int, steps: int) -> tuple[float, float]:
         for group in self._optimizer.param_groups:

@@ -48,10 +48,8 @@ def _code(count: int) -> Callable[..., Any]:
         length = cgutils.unpack_tuple(builder, panels.shape)[1]  # type: ignore[no-untyped-call]
         width = cgutils.unpack_tuple(builder, out.shape)[1]  # type: ignore[no-untyped-call]
 
-        def at(base: Any, *offsets: Any) -> Any:
-            for offset in offsets:
-                base = builder.gep(base, [offset])
-            return base
+        def at(base: Any, offset: Any) -> Any:
+            return builder.gep(base, [offset])
 
         weights = at(panels.data, builder.mul(panel, builder.mul(length, _I64(LANES))))
         lines = [builder.add(row, _I64(m)) for m in range(count)]
@@ -59,7 +57,7 @@ def _code(count: int) -> Callable[..., Any]:
         bias = _load(builder, at(biases.data, builder.mul(panel, _I64(LANES))), _FLOATS, 4)
         sums = _loop(builder, weights, sources, length, start=bias)
         for line, total in zip(lines, sums, strict=True):
-            place = at(out.data, builder.mul(line, width), column)
+            place = at(out.data, builder.add(builder.mul(line, width), column))
             builder.store(total, builder.bitcast(place, _FLOATS.as_pointer()), align=4)
         return context.get_dummy_value()
 

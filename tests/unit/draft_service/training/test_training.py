@@ -14,11 +14,12 @@ from draft_service.training.batches import batches
 from draft_service.training.corpus import TOP, Answer, Corpus
 from draft_service.training.losses import Teacher, divergence, refusal
 from draft_service.training.measuring import worth
-from draft_service.training.picking import Law, pick
+from draft_service.training.picking import pick
 from draft_service.training.prompts import FREE, PromptGenerator
 from draft_service.training.sampling import Sampler, SamplingPlan
 from draft_service.training.student import Student
 from draft_service.training.trainer import Progress, Trainer, TrainingPlan
+from foreword.laws.parameters import LawParameters
 from foreword.models.source import parse_source
 from foreword.runner.build import build_runner
 from foreword.testing.synthetic import Side
@@ -39,13 +40,17 @@ def test_scripts_are_a_function_of_their_number_and_of_many_kinds() -> None:
         assert "{previous}" not in script[0].text
 
 
-@pytest.mark.parametrize("law", [Law(0.0), Law(0.7, 0.9), Law(1.0)])
-def test_picked_tokens_have_their_law(law: Law) -> None:
+def lawful(temperature: float, top_p: float | None = None) -> LawParameters:
+    return LawParameters(temperature=temperature, top_p=top_p)
+
+
+@pytest.mark.parametrize("law", [lawful(0.0), lawful(0.7, 0.9), lawful(1.0)])
+def test_picked_tokens_have_their_law(law: LawParameters) -> None:
     logits = np.random.default_rng(0).normal(0, 2, (1, 40)).astype(np.float32)
     scores = logits[0].astype(float)
     p = np.exp((scores - scores.max()) / (law.temperature or 1e-3))
     p /= p.sum()
-    if law.top_p < 1:
+    if law.top_p is not None:
         order = np.argsort(-p)
         p[order[np.searchsorted(np.cumsum(p[order]), law.top_p) + 1 :]] = 0
         p /= p.sum()
@@ -56,7 +61,7 @@ def test_picked_tokens_have_their_law(law: Law) -> None:
 
 def test_what_lies_behind_the_likeliest_is_drawn_too() -> None:
     logits = np.zeros((1, 3000), np.float32)
-    drawn = {pick(logits, [Law(1.0)], [u], top=4)[0].token for u in (np.arange(3000) + 0.5) / 3000}
+    drawn = {pick(logits, [lawful(1.0)], [u], top=4)[0].token for u in (np.arange(3000) + 0.5) / 3000}
     assert len(drawn) > 2900
 
 
