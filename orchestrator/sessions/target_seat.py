@@ -147,6 +147,8 @@ class TargetSeat:
     def _refused(self, refused: Refused) -> None:
         assert self.peer is not None
         self._error = error_of_refusal(refused, self.peer.address)
+        if refused.code is RefusalCode.TOO_LONG and self.used:  # it did fit where it was: no fault of the prompt
+            self._error = Unavailable(f"target {self.peer.address}: {refused.message}")
         self._full.pop(self.peer.address, None)
         if refused.code is RefusalCode.FULL:
             self._full[self.peer.address] = self._error
@@ -171,8 +173,8 @@ class TargetSeat:
         self._unpace()
         up = [peer.address for peer in self._pool.peers if peer.up]
         again_us = self._avoidance.next_us(up)
-        if again_us == math.inf and up:
-            self._user.fail(self._error)  # all that are up have refused it for good
+        if again_us == math.inf and up and not (self.used and self._one_may_return()):
+            self._user.fail(self._error)  # all that could be asked have refused it for good
             return
         full = self._all_full()
         if full is not None:
@@ -180,6 +182,10 @@ class TargetSeat:
             return
         self._pool.waiting.add(self, self._enter)
         self._later(int(min(self._left_us(now_us), again_us - now_us)), self._enter)
+
+    def _one_may_return(self) -> bool:
+        """Whether a target is known that is down and has not refused this session for good."""
+        return self._avoidance.next_us(peer.address for peer in self._pool.peers if not peer.up) < math.inf
 
     def _all_full(self) -> ForewordError | None:
         """Return what to tell a session that has not been anywhere yet if every target has turned it away.

@@ -268,6 +268,36 @@ def test_refusal_for_good_fails_at_once() -> None:
     assert isinstance(recorder.error, InvalidField)
 
 
+def test_session_that_is_too_long_for_the_target_left_waits_for_the_one_that_had_it() -> None:
+    world = World(targets=2)
+    _, recorder = world.drive()
+    world.clock.run_for(150_000)
+    home = next(t for t in world.fake_targets if t.sessions)
+    other = next(t for t in world.fake_targets if t is not home)
+    other.longest_length = 4
+    home.kill()
+    world.clock.run_for(500_000)
+    assert sum(isinstance(c, TargetOpen) for c in other.sent) == 1
+    assert recorder.error is None
+    home.start()
+    world.clock.run()
+    check(recorder)
+
+
+def test_session_that_is_too_long_for_all_that_are_left_fails_as_what_it_is() -> None:
+    """The client's prompt was right: it is the deployment that has no place for it any more."""
+    world = World(targets=2)
+    _, recorder = world.drive()
+    world.clock.run_for(150_000)
+    home = next(t for t in world.fake_targets if t.sessions)
+    for target in world.fake_targets:
+        target.longest_length = 4
+    home.kill()
+    world.clock.run()
+    assert isinstance(recorder.error, Unavailable)
+    assert any(target.address in recorder.error.message for target in world.fake_targets)
+
+
 def test_stuck_target_is_given_up_after_the_hard_limit() -> None:
     world = World(targets=2, limits=SessionLimits(round_us=300_000))
     _, recorder = world.drive()
