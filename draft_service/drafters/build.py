@@ -112,7 +112,8 @@ def _distilled(config: DrafterConfig, folder: Path) -> Drafter:
         (memory.pages - spare) * memory.page_size,
         loaded.vocabulary.digest,
     )
-    return ModelDrafter(runner, abilities, config.style, loaded.vocabulary)
+    style = replace(config.style, fitted_scales=loaded.card.fitted_scales)
+    return ModelDrafter(runner, abilities, style, loaded.vocabulary)
 
 
 def _dtype(config: DrafterConfig) -> Dtype:

@@ -51,6 +51,12 @@ class DraftCard(BaseModel):
     figures: dict[str, Any]
     """What it was worth on text that it was not trained on."""
 
+    @property
+    def fitted_scales(self) -> tuple[tuple[float, float], ...]:
+        """Temperatures, ascending, and the factor of each at which the draft's law overlaps the target's most."""
+        scales: dict[str, float] = self.figures.get("temperature_scales", {})
+        return tuple(sorted((float(temperature), float(scale)) for temperature, scale in scales.items()))
+
 
 def is_draft(folder: Path) -> bool:
     """Whether a folder holds a distilled draft."""

@@ -12,7 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
+from draft_service.drafters.build import draft_folder
 from draft_service.folder.card import CARD, read_card, write_card
+from draft_service.folder.export import export_draft
 from draft_service.folder.load import load_draft
 from draft_service.training.corpus import Answer, Corpus
 from draft_service.training.evaluating import HELD_OUT_SEED, figures_of, step_seconds, worth_of
@@ -143,6 +145,19 @@ def evaluate(
         write_json(stdout(), {"draft": str(draft), "written": card.figures, "measured": figures})
     else:
         _show(figures, card.figures)
+
+
+@app.command()
+def export(
+    draft: Annotated[str, typer.Argument(help="A distilled draft: bundled, or its folder.")],
+    out: Annotated[Path, typer.Argument(help="Folder for the model.")],
+    target: Annotated[str, typer.Option(help="The target; empty takes the one that the draft was made from.")] = "",
+) -> None:
+    """Write a draft as a plain model of Hugging Face, with the target's whole head, for what knows no other."""
+    folder = draft_folder(draft)
+    if folder is None:
+        raise InvalidField("draft", draft, "bundled, or a folder that foreword distill made")
+    export_draft(folder, out, target=target, cache=cache_folder())
 
 
 def _figures(draft: Path, source: str, built: BuiltRunner, answers: Sequence[Answer], threads: int) -> dict[str, Any]:
