@@ -18,7 +18,7 @@ from loadtest.bench.frame import Destination, carry_out
 from loadtest.bench.progress import Progress
 from loadtest.prompts import Prompt, dev_prompts, read_prompts
 from loadtest.speedup.assisted import Assisted, Peer
-from loadtest.speedup.figures import findings_of
+from loadtest.speedup.figures import Found, findings_of
 from loadtest.speedup.plan import Plan, Sampling, spread_over
 from loadtest.speedup.texts import Text, warm, write
 
@@ -79,8 +79,10 @@ async def measure(plan: Plan, progress: Progress) -> Findings:
             if prompt in helped:
                 beside.append((greedy[prompt.id], await peer.write(prompt)))
                 progress.done()
-        manner = peer.manner
-    return findings_of(plan, pairs, beside, manner)
+        drafts = (await client.info()).drafts
+        costs = [point for one in drafts[:1] if one.info is not None for point in one.info.cost_curve]
+        found = Found(pairs, beside, peer.manner, costs)
+    return findings_of(plan, found)
 
 
 async def _pair(client: AsyncClient, plan: Plan, prompt: Prompt, law: Sampling, *, reverse: bool) -> tuple[Text, Text]:
@@ -90,9 +92,10 @@ async def _pair(client: AsyncClient, plan: Plan, prompt: Prompt, law: Sampling, 
 
 
 def _spread(prompts: tuple[Prompt, ...], count: int) -> list[Prompt]:
-    """Return so many prompts, evenly over all."""
+    """Return so many prompts, evenly over all, and over categories that come in turn: a plain stride would meet one."""
     count = min(count, len(prompts))
-    return [prompts[i * len(prompts) // count] for i in range(count)]
+    places = dict.fromkeys((i * len(prompts) // count + i) % len(prompts) for i in range(count))
+    return [prompts[place] for place in places]
 
 
 command = bench_command("speedup", speedup)

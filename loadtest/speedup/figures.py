@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from loadtest.bench.bar import Bar
+from foreword.protocol.info import CostPoint
+from loadtest.bench.bar import Bar, Side
 from loadtest.bench.findings import Cell, Findings, Table
 from loadtest.speedup.assisted import Assisted
 from loadtest.speedup.plan import LAWS, Plan, Sampling
@@ -22,6 +23,8 @@ SPEEDUPS = dict(zip(LAWS, (1.5, 1.3, 1.1), strict=True))
 EDIT = "edit", 2.0
 """A category whose output repeats its input, and what it should gain at temperature 0."""
 FORMULA = 0.93
+COST, COST_OF_16 = 0.10, 3.0
+"""Most that drafting a candidate may cost, in steps of the target; and for 16 sessions, in that for one."""
 ASSISTED = 1.3
 """Times the tokens per second of transformers' assisted generation."""
 
@@ -55,7 +58,15 @@ class Row:
             "tokens_per_s": self.drafted.tokens_per_s,
             "plain_tokens_per_s": self.plain.tokens_per_s,
             "share_of_formula": self.drafted.share_of_formula,
+            "draft_ms": self.drafted.draft_ms,
+            "step_ms": self.drafted.step_ms,
+            "plain_step_ms": self.plain.step_ms,
         }
+
+    @property
+    def cost_ratio(self) -> float:
+        """Time of drafting one candidate over that of a plain step of the target."""
+        return self.drafted.draft_ms / self.plain.step_ms
 
 
 def rows_of(pairs: Sequence[tuple[Text, Text]]) -> list[Row]:
@@ -65,11 +76,29 @@ def rows_of(pairs: Sequence[tuple[Text, Text]]) -> list[Row]:
     return [*rows, _row(OVERALL, pairs)]
 
 
-def findings_of(plan: Plan, pairs: Pairs, assisted: Sequence[tuple[Text, Assisted]], manner: str) -> Findings:
-    """Return everything that was found; `assisted` are drafted texts at temperature 0 beside those of transformers."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was measured."""
+
+    pairs: Pairs
+    assisted: Sequence[tuple[Text, Assisted]]
+    """Drafted texts at temperature 0 beside those of transformers."""
+    manner: str
+    """What assisted transformers."""
+    draft_costs: Sequence[CostPoint]
+    """What the draft says that its steps cost."""
+
+
+def findings_of(plan: Plan, found: Found) -> Findings:
+    """Return everything that was found."""
+    pairs, assisted, manner = found.pairs, found.assisted, found.manner
     rows = {law: rows_of(texts) for law, texts in pairs.items()}
+    costs = {point.rows: point.step_us for point in found.draft_costs}
     figures: dict[str, Any] = {"laws": {law.name: [row.json() for row in found] for law, found in rows.items()}}
+    figures["draft_step_us"] = costs
     bars = _bars(rows)
+    if 1 in costs and 16 in costs:
+        bars.append(Bar("drafting for 16 sessions over one", costs[16] / costs[1], COST_OF_16, Side.AT_MOST))
     notes = [
         f"γ {plan.gamma}, one session, {plan.dtype.value}; prompts cached; speed-up: all tokens over all time of calls"
     ]
@@ -102,12 +131,17 @@ def _bars(rows: Mapping[Sampling, Sequence[Row]]) -> list[Bar]:
         name, bound = EDIT
         if law.temperature == 0 and name in by_name:
             bars.append(Bar(f"{law.name}: speed-up of {name}", by_name[name].speedup, bound))
+        if law.temperature == 0:
+            bars.append(Bar(f"{law.name}: a candidate, in target steps", overall.cost_ratio, COST, Side.AT_MOST))
         bars.append(Bar(f"{law.name}: share of the formula", overall.drafted.share_of_formula, FORMULA))
     return bars
 
 
 def _table(law: Sampling, rows: Sequence[Row]) -> Table:
-    columns = ("category", "speed-up", "per step", "block", "kept", "tokens/s", "plain", "of formula")
+    columns = (
+        *("category", "speed-up", "per step", "block", "kept", "tokens/s", "plain", "of formula"),
+        *("draft, ms", "step, ms", "plain step, ms"),
+    )
     cells: list[tuple[Cell, ...]] = [
         (
             row.category,
@@ -118,6 +152,9 @@ def _table(law: Sampling, rows: Sequence[Row]) -> Table:
             row.drafted.tokens_per_s,
             row.plain.tokens_per_s,
             row.drafted.share_of_formula,
+            row.drafted.draft_ms,
+            row.drafted.step_ms,
+            row.plain.step_ms,
         )
         for row in rows
     ]

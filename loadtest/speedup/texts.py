@@ -10,9 +10,6 @@ from foreword.protocol.generation import Choice
 from loadtest.prompts import Prompt
 from loadtest.speedup.plan import Plan, Sampling
 
-_COMPUTE = ("draft_compute", "verify_compute")
-"""Parts of a round that the formula counts."""
-
 
 @dataclass(frozen=True, slots=True)
 class Text:
@@ -29,8 +26,10 @@ class Text:
     drafted: int
     accepted: int
     verifications: int
-    compute_s: float
-    """What drafting and verifying took, summed over the rounds."""
+    draft_s: float
+    """What drafting took, summed over the rounds."""
+    verify_s: float
+    """What the target's steps took, laws and all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,8 @@ class Totals:
     drafted: int
     accepted: int
     verifications: int
-    compute_s: float
+    draft_s: float
+    verify_s: float
 
     @property
     def tokens_per_s(self) -> float:
@@ -74,7 +74,17 @@ class Totals:
         The formula's tokens/s are E / (γ·t_d + t_v) with the measured means of emitted tokens, block length and step
         times (DESIGN.md, "Models"); as all of them are means over the same rounds, it is a ratio of two times.
         """
-        return self.compute_s / self.decode_s if self.decode_s else 0.0
+        return (self.draft_s + self.verify_s) / self.decode_s if self.decode_s else 0.0
+
+    @property
+    def draft_ms(self) -> float:
+        """Time of drafting one candidate."""
+        return 1e3 * self.draft_s / max(1, self.drafted)
+
+    @property
+    def step_ms(self) -> float:
+        """Time of a step of the target."""
+        return 1e3 * self.verify_s / max(1, self.steps)
 
 
 async def write(client: AsyncClient, plan: Plan, prompt: Prompt, law: Sampling, *, gamma: int) -> Text:
@@ -93,7 +103,7 @@ async def warm(client: AsyncClient, prompt: Prompt) -> None:
 def text_of(choice: Choice, category: str) -> Text:
     """Return what a finished choice says of itself."""
     usage, timings = choice.usage, choice.timings
-    compute_us = sum(part.sum_us for part in timings.parts if part.name in _COMPUTE)
+    parts_s = {part.name: part.sum_us / 1e6 for part in timings.parts}
     return Text(
         category=category,
         tokens=usage.output_tokens,
@@ -103,7 +113,8 @@ def text_of(choice: Choice, category: str) -> Text:
         drafted=usage.drafted_tokens,
         accepted=usage.accepted_tokens,
         verifications=usage.verifications,
-        compute_s=compute_us / 1e6,
+        draft_s=parts_s.get("draft_compute", 0.0),
+        verify_s=parts_s.get("verify_compute", 0.0),
     )
 
 
@@ -119,5 +130,6 @@ def totals(texts: Iterable[Text]) -> Totals:
         drafted=sum(text.drafted for text in known),
         accepted=sum(text.accepted for text in known),
         verifications=sum(text.verifications for text in known),
-        compute_s=sum(text.compute_s for text in known),
+        draft_s=sum(text.draft_s for text in known),
+        verify_s=sum(text.verify_s for text in known),
     )
