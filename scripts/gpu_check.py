@@ -1,7 +1,7 @@
 """Checks and times what only a GPU can: `make gpu-check`, under five minutes; exits with 1 if something is wrong.
 
 Attention over block tables against the reference, deterministic mode, greedy text against the CPU's, times of steps,
-and NCCL ranks against one where there are several GPUs.
+NCCL ranks against one where there are several GPUs, distilling a draft, and drafting with it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from foreword.runner.varlen import VarlenKeyValues
 from foreword.settings.environment import cache_folder
 from foreword.stack.config import StackConfig
 from foreword.stack.stack import Stack
+from scripts.gpu_drafts import distillation, drafting
 
 GPU = torch.device("cuda")
 TOLERANCE = 0.03
@@ -53,7 +54,7 @@ def main() -> int:
         return 1
     report: dict[str, Any] = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
     failures = []
-    for part in (attention, text, deterministic, steps, ranks):
+    for part in (attention, text, deterministic, steps, ranks, distillation, drafting):
         name = part.__name__
         started = time.perf_counter()
         try:
