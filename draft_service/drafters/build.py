@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from draft_service.drafters.choosing import Style
 from draft_service.drafters.lookup import LookupDrafter, LookupStyle
+from draft_service.drafters.mixed import MixedDrafter
 from draft_service.drafters.model import ModelDrafter
 from draft_service.drafters.port import Abilities, Drafter
 from foreword.errors import InvalidField
 from foreword.models.dtype import Dtype
-from foreword.models.source import parse_source
+from foreword.models.source import ModelSource, parse_source
 from foreword.protocol.words import Drafter as Kind
 from foreword.runner.budget import CacheBudget
 from foreword.runner.build import build_runner
@@ -46,10 +48,16 @@ def build_drafter(config: DrafterConfig) -> Drafter:
     if config.kind is Kind.LOOKUP:
         return LookupDrafter(config.lookup)
     source = parse_source(config.model)
-    synthetic = config.kind is Kind.SYNTHETIC
-    if synthetic is (source.synthetic is None):
-        wanted = "synthetic:…" if synthetic else "a real model"
+    kind = Kind.MODEL if source.synthetic is None else Kind.SYNTHETIC
+    if config.kind is Kind.MIXED:
+        return MixedDrafter(config.lookup, _model_drafter(config, source, kind), time.monotonic_ns)
+    if config.kind is not kind:
+        wanted = "synthetic:…" if config.kind is Kind.SYNTHETIC else "a real model"
         raise InvalidField("model", config.model, f"{wanted} for the drafter {config.kind.name.lower()}")
+    return _model_drafter(config, source, kind)
+
+
+def _model_drafter(config: DrafterConfig, source: ModelSource, kind: Kind) -> ModelDrafter:
     built = build_runner(
         source,
         side=Side.DRAFT,
@@ -61,5 +69,5 @@ def build_drafter(config: DrafterConfig) -> Drafter:
         budget=config.budget,
     )
     info = replace(built.info, name=config.name) if config.name else built.info
-    abilities = Abilities(config.kind, built.runner.longest_context, info.vocabulary_size, info, built.cache_tokens)
+    abilities = Abilities(kind, built.runner.longest_context, info.vocabulary_size, info, built.cache_tokens)
     return ModelDrafter(built.runner, abilities, config.style)

@@ -11,6 +11,7 @@ from draft_service.core.reading import Compare, Read
 from draft_service.core.state import Bounds, Session
 from draft_service.drafters.choosing import Style
 from draft_service.drafters.lookup import LookupDrafter, LookupStyle
+from draft_service.drafters.mixed import MixedDrafter
 from draft_service.drafters.model import ModelDrafter
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.port import Abilities, CompareJob, Drafter, ReadJob
@@ -32,13 +33,17 @@ GREEDY, WARM = LawParameters(temperature=0.0), LawParameters(temperature=0.9)
 
 
 def lookup() -> Drafter:
-    return LookupDrafter(LookupStyle(shortest=1, longest=3))
+    return LookupDrafter(LookupStyle(shortest=1))
 
 
-def synthetic() -> Drafter:
+def synthetic() -> ModelDrafter:
     model = SyntheticModel(vocabulary=VOCABULARY, step_ms=0.0, context=200)
     abilities = Abilities(Kind.SYNTHETIC, model.context, model.vocabulary, None)
     return ModelDrafter(SyntheticRunner(model, side=Side.DRAFT), abilities, Style())
+
+
+def mixed() -> Drafter:
+    return MixedDrafter(LookupStyle(shortest=2), synthetic(), lambda: 0)
 
 
 def real() -> Drafter:
@@ -51,7 +56,7 @@ def real() -> Drafter:
     return ModelDrafter(runner, Abilities(Kind.MODEL, 200, VOCABULARY, None), Style())
 
 
-@pytest.fixture(params=[lookup, synthetic, real], ids=lambda make: make.__name__)
+@pytest.fixture(params=[lookup, synthetic, mixed, real], ids=lambda make: make.__name__)
 def make(request: pytest.FixtureRequest) -> Callable[[], Drafter]:
     """Return a function that makes an empty drafter; two of them draft the same."""
     return request.param

@@ -67,7 +67,7 @@ def test_flags_reach_the_engine(tmp_path: Path) -> None:
     ("flag", "value", "message"),
     [
         ("gamma_max", "0", r"gamma_max: got 0, wanted a whole number from 1 to 256 \(flag --gamma-max\)"),
-        ("drafter", "oracle", r"drafter: got 'oracle', wanted one of model, lookup, synthetic"),
+        ("drafter", "oracle", r"drafter: got 'oracle', wanted one of model, lookup, mixed, synthetic"),
         ("support_mass", "1.5", "support_mass: got 1.5, wanted a number over 0 and up to 1"),
     ],
 )
