@@ -74,9 +74,9 @@ class SuffixAutomaton:
         Ends shorter than `shortest` do not count; between equally frequent tokens the newest wins. A loop goes on as
         a loop.
 
-        Each token is chosen among the places where all chosen before it came, too: where an end had several
-        continuations, copying the newest one whole would follow one place even where the others agree on another
-        token. Where it came only once, which is usual for a long end, both are the same.
+        Each token is chosen among the places where all chosen before it came, too: copying one place whole would go on
+        with it even where the others agree on another token. It matters little: a long end came only once as a rule,
+        and then both are the same.
         """
         follow, length, count, newest = self._follow, self._length, self._count, self._newest
         whole = self._whole[-1]

@@ -20,8 +20,12 @@ from foreword.protocol.messages import Tokens
 from foreword.protocol.words import Drafter as Kind
 
 _LONGEST = 32
-_BEFORE = (0.3, 0.5, 0.65, 0.8, 0.9, 0.95)
-"""Rates beforehand, of matches of 1, 2, 4, 8, 16 and 32 tokens or more; a few blocks outweigh them."""
+_BEFORE = (0.2, 0.5, 0.75, 0.87, 0.95, 0.98)
+"""Rates beforehand, of matches of 1, 2, 4, 8, 16 and 32 tokens or more.
+
+Measured on 281 texts of SmolLM2-135M-Instruct: chats, code, edits, extracts, stories, translations, with temperature
+and without. A few blocks of a session outweigh them.
+"""
 
 
 @dataclass(frozen=True, slots=True)

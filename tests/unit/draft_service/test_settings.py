@@ -91,6 +91,15 @@ def test_a_model_without_a_drafter_says_what_drafts(model: str, kind: Drafter) -
     assert (config.kind, config.model) == (kind, model)
 
 
+@pytest.mark.parametrize(("model", "wanted"), [("", "embedded#layers=4"), ("synthetic:vocab=16", "synthetic:vocab=16")])
+def test_a_mixed_drafter_takes_any_model(model: str, wanted: str) -> None:
+    config = DraftSettings(drafter=DrafterChoice.MIXED, model=model).engine_config().drafter
+    assert (config.kind, config.model) == (Drafter.MIXED, wanted)
+    if model:
+        abilities = build_drafter(config).abilities
+        assert (abilities.kind, abilities.vocabulary_size) == (Drafter.MIXED, 16)
+
+
 def test_lookup_with_a_model_is_refused() -> None:
     wanted = r"model: got 'embedded', wanted no model for the drafter lookup, .* \(flag --model\)"
     with pytest.raises(InvalidField, match=wanted):
