@@ -171,11 +171,16 @@ class SuffixAutomaton:
         return states
 
     def _count_ends(self) -> None:
-        count, newest, end = self._count, self._newest, len(self._tokens)
-        for state in self._ends():
-            self._before.append(newest[state])
+        """Count what `_ends` names; spelled out, since it runs for every token."""
+        count, newest, length, link = self._count, self._newest, self._length, self._link
+        shortest, before, end = self._shortest, self._before, len(self._tokens)
+        state, left = self._whole[-1], self._walk
+        while length[state] > shortest and left:
+            before.append(newest[state])
             newest[state] = end
             count[state] += 1
+            state = link[state]
+            left -= 1
 
     def _uncount_ends(self) -> None:
         for state in reversed(self._ends()):

@@ -68,9 +68,12 @@ class Rates:
         Their sum is the number of candidates that are expected to be kept.
         """
         found: list[float] = []
+        known: dict[int, float] = {}
         survival = 1.0
         for kind in kinds:
-            survival *= self.of(kind)
+            if (rate := known.get(kind)) is None:
+                rate = known[kind] = self.of(kind)
+            survival *= rate
             found.append(survival)
             if survival < threshold:
                 break

@@ -20,7 +20,7 @@ from foreword.errors import ForewordError
 from foreword.laws.counts import validate_block
 from foreword.laws.parameters import LawParameters
 from foreword.models.synthetic import SyntheticModel
-from foreword.protocol.messages import Advance, DraftKeys, DraftOpen, TargetAddress, Tokens
+from foreword.protocol.messages import Advance, DraftKeys, DraftOpen, OneHot, TargetAddress, Tokens
 from foreword.protocol.words import Drafter as Kind
 from foreword.protocol.words import Rule
 from foreword.testing.synthetic import Side, SyntheticRunner
@@ -127,6 +127,24 @@ def test_rollback_is_cutting_back(make: Callable[[], Drafter], kept: int) -> Non
     after = (*TEXT, *pen.ids[:kept], 5)
     cached = min(pen.cached, len(TEXT) + kept)
     assert block(drafter, 0, drafting(after, cached=cached)).ids == block(fresh, 0, drafting(after)).ids
+
+
+def test_what_is_remembered_of_blocks_leaves_the_next_ones_lawful(make: Callable[[], Drafter]) -> None:
+    """Whatever came where blocks had been drawn: all of a block, a part, or nothing, or after a cut far back."""
+    drafter = make()
+    drafter.open(0)
+    text, cached = TEXT, 0
+    for round in range(1, 25):
+        session = drafting(text, rule=Rule.BLOCK, law=WARM, cached=cached)
+        pen = block(drafter, 0, session)
+        _, drawn = pen.gathered(complete=True)
+        validate_block(drawn.laws or OneHot(), drawn.ids, VOCABULARY)
+        assert (drawn.laws is None) is (drawn.drafter is Kind.LOOKUP)
+        kept = round % (len(drawn.ids) + 1)
+        cached = min(pen.cached, len(text) + kept)
+        text = (*text, *drawn.ids[:kept], round % 4)
+        if round % 7 == 0:
+            text, cached = text[:6], min(cached, 3)
 
 
 def test_slots_do_not_disturb_each_other(make: Callable[[], Drafter]) -> None:
