@@ -124,7 +124,7 @@ class DraftProcess:
             sessions=self._gauges.sessions,
             name=self._settings.name,
         )
-        return DraftInfo(server, self._settings.gamma_max)
+        return DraftInfo(server, self._settings.gamma_max, ready.abilities.vocabulary_map_digest)
 
     def dial(self, address: str) -> Dial:
         """Return how the target at an address is reached; raises InvalidField for plaintext off loopback."""

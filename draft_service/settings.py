@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic_settings import SettingsConfigDict
 
-from draft_service.drafters.build import DrafterConfig
+from draft_service.drafters.build import BUNDLED_NAME, DrafterConfig
 from draft_service.drafters.choosing import MatchDraw, Style
 from draft_service.drafters.lookup import LookupStyle
 from draft_service.engine.admission import Room
@@ -34,9 +34,9 @@ class DrafterChoice(Enum):
 
 
 _DEFAULT_MODELS = {
-    DrafterChoice.MODEL: "embedded#layers=4",
+    DrafterChoice.MODEL: BUNDLED_NAME,
     DrafterChoice.LOOKUP: "",
-    DrafterChoice.MIXED: "embedded#layers=4",
+    DrafterChoice.MIXED: BUNDLED_NAME,
     DrafterChoice.SYNTHETIC: "synthetic",
 }
 
@@ -53,8 +53,9 @@ class DraftSettings(ServerSettings):
     )
     model: str = setting(
         "",
-        "Model of the drafter: a folder, a hub id, embedded, with #layers=K for its first K layers; or synthetic:…. "
-        "Empty takes embedded#layers=4, or synthetic, where such a drafter is named; lookup takes none.",
+        "Model of the drafter: bundled, or a folder that foreword distill made; any model, by a folder, a hub id or "
+        "embedded, with #layers=K for its first K layers; or synthetic:…. Empty takes bundled, or synthetic, where "
+        "such a drafter is named; lookup takes none.",
         wanted="a model source",
     )
     name: str = setting(
@@ -62,7 +63,16 @@ class DraftSettings(ServerSettings):
         "What requests call this draft; empty takes the model's name, and leaves lookup without one.",
         wanted="a name",
     )
-    dtype: Dtype = setting(Dtype.FLOAT32, "Arithmetic of the model's forward passes.")
+    target: str = setting(
+        "",
+        "Where a distilled draft finds its target's embedding and head; empty takes what it was made from.",
+        wanted="a model source",
+    )
+    dtype: Dtype | None = setting(
+        None,
+        "Arithmetic of the model's forward passes; none takes the fastest, for it changes no text: int8 on a CPU, "
+        "bfloat16 on a GPU.",
+    )
     device: str = setting("auto", "Where the model runs: cpu, cuda, cuda:N; auto takes a GPU if there is one.")
     cache: Path | None = setting(None, "Folder of fetched models; none is the user's cache folder.")
     start_timeout_s: float = start_timeout()
@@ -126,6 +136,7 @@ class DraftSettings(ServerSettings):
             kind=Drafter[self.chosen.name],
             model=self.model or _DEFAULT_MODELS[self.chosen],
             name=self.name,
+            target=self.target,
             dtype=self.dtype,
             threads=self.threads,
             device=self.device,

@@ -158,7 +158,7 @@ def draft_dialler(
     async def ask(channel: grpc.aio.Channel) -> None:
         limits = Limits()
         found = await call_unary(channel, DRAFT_GET_INFO, decode=lambda data: decode_draft_info(data, limits))
-        handler.info = found.server
+        handler.info, peer.vocabulary_map = found.server, found.vocabulary_map_digest
 
     return _dialler(peer, handler, ask, DRAFT_ATTACH, reach, codec=lambda: DraftAttachClient(Limits()))
 

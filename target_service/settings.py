@@ -85,6 +85,9 @@ class TargetSettings(ServerSettings):
     )
 
     def model_post_init(self, _: object) -> None:
+        if not self.dtype.exact:
+            wanted = "float32, bfloat16 or float16: with rounded weights a target is another model"
+            raise InvalidField("dtype", self.dtype.value, wanted)
         if self.max_step_tokens <= self.gamma_max:
             wanted = f"more than gamma_max, {self.gamma_max}"
             raise InvalidField("max_step_tokens", self.max_step_tokens, wanted)

@@ -11,14 +11,20 @@ from draft_service.drafters.lookup import LookupDrafter, LookupStyle
 from draft_service.drafters.mixed import MixedDrafter
 from draft_service.drafters.model import ModelDrafter
 from draft_service.drafters.port import Abilities, Drafter
+from draft_service.folder.card import is_draft
 from foreword.errors import InvalidField
+from foreword.extras import check_installed
 from foreword.models.dtype import Dtype
-from foreword.models.source import ModelSource, parse_source
+from foreword.models.source import parse_source
 from foreword.protocol.words import Drafter as Kind
 from foreword.runner.budget import CacheBudget
 from foreword.runner.build import build_runner
 from foreword.testing.synthetic import Side
 from foreword.values import replace
+
+BUNDLED_NAME = "bundled"
+"""What settings call the draft that comes with Foreword."""
+BUNDLED = Path(__file__).parents[1] / "bundled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +35,13 @@ class DrafterConfig:
     cache: Path
     """Folder of fetched models."""
     model: str = ""
-    """Source of the model; lookup has none."""
+    """Source of the model, or the folder of a distilled draft; lookup has none."""
+    target: str = ""
+    """Source of the target that such a draft takes its embedding from; empty takes the one that it was made from."""
     name: str = ""
     """What requests call it; empty takes the model's name."""
-    dtype: Dtype = Dtype.FLOAT32
+    dtype: Dtype | None = None
+    """None takes the fastest, since a draft's rounding changes no text: int8 on a CPU, bfloat16 on a GPU."""
     threads: int = 0
     """Threads of a forward pass; 0 leaves it to the libraries."""
     device: str = "cpu"
@@ -47,22 +56,25 @@ def build_drafter(config: DrafterConfig) -> Drafter:
     """Return the drafter; raises ForewordError for a model that is not there or does not load."""
     if config.kind is Kind.LOOKUP:
         return LookupDrafter(config.lookup)
+    if config.kind is Kind.MIXED:
+        return MixedDrafter(config.lookup, _model_drafter(config), time.monotonic_ns)
+    return _model_drafter(config)
+
+
+def _model_drafter(config: DrafterConfig) -> ModelDrafter:
+    """Return the drafter of the model; a mixed one takes any as its part."""
+    if config.kind is not Kind.SYNTHETIC and (folder := draft_folder(config.model)) is not None:
+        return _distilled(config, folder)
     source = parse_source(config.model)
     kind = Kind.MODEL if source.synthetic is None else Kind.SYNTHETIC
-    if config.kind is Kind.MIXED:
-        return MixedDrafter(config.lookup, _model_drafter(config, source, kind), time.monotonic_ns)
-    if config.kind is not kind:
+    if config.kind not in (kind, Kind.MIXED):
         wanted = "synthetic:…" if config.kind is Kind.SYNTHETIC else "a real model"
         raise InvalidField("model", config.model, f"{wanted} for the drafter {config.kind.name.lower()}")
-    return _model_drafter(config, source, kind)
-
-
-def _model_drafter(config: DrafterConfig, source: ModelSource, kind: Kind) -> ModelDrafter:
     built = build_runner(
         source,
         side=Side.DRAFT,
         cache=config.cache,
-        dtype=config.dtype,
+        dtype=Dtype.FLOAT32 if kind is Kind.SYNTHETIC else _dtype(config),
         threads=config.threads or None,
         device=config.device,
         chunk=config.chunk,
@@ -71,3 +83,52 @@ def _model_drafter(config: DrafterConfig, source: ModelSource, kind: Kind) -> Mo
     info = replace(built.info, name=config.name) if config.name else built.info
     abilities = Abilities(kind, built.runner.longest_context, info.vocabulary_size, info, built.cache_tokens)
     return ModelDrafter(built.runner, abilities, config.style)
+
+
+def draft_folder(model: str) -> Path | None:
+    """Return the folder of a distilled draft if that is what a setting names."""
+    folder = BUNDLED if model == BUNDLED_NAME else Path(model).expanduser()
+    return folder if model and is_draft(folder) else None
+
+
+def _distilled(config: DrafterConfig, folder: Path) -> ModelDrafter:
+    check_installed("torch", "transformers")
+    import torch
+
+    from draft_service.folder.load import load_draft
+    from foreword.models.device import find_device
+    from foreword.runner.real import real_runner
+
+    dtype = _dtype(config)
+    loaded = load_draft(folder, target=config.target, cache=config.cache, threads=config.threads or None)
+    module: torch.nn.Module = loaded.module
+    module.to(find_device(config.device), getattr(torch, dtype.loaded))
+    info = replace(loaded.info, dtype=dtype.value, name=config.name or loaded.info.name)
+    runner = real_runner(
+        loaded.module,
+        vocabulary_size=info.vocabulary_size,
+        longest_context=info.longest_context,
+        budget=config.budget,
+        chunk=config.chunk,
+        int8=dtype is Dtype.INT8,
+    )
+    memory, spare = runner.memory, config.budget.spare_pages
+    abilities = Abilities(
+        Kind.MODEL,
+        runner.longest_context,
+        info.vocabulary_size,
+        info,
+        (memory.pages - spare) * memory.page_size,
+        loaded.vocabulary.digest,
+    )
+    style = replace(config.style, fitted_scales=loaded.card.fitted_scales)
+    return ModelDrafter(runner, abilities, style, loaded.vocabulary)
+
+
+def _dtype(config: DrafterConfig) -> Dtype:
+    if config.dtype is not None:
+        return config.dtype
+    check_installed("torch", "transformers")
+    from foreword.models.device import find_device
+
+    return Dtype.INT8 if find_device(config.device).type == "cpu" else Dtype.BFLOAT16

@@ -54,6 +54,8 @@ class Style:
     match_draw: MatchDraw = MatchDraw.COUPLED
     temperature_scale: float = 1.0
     """Multiplies the request's temperature in the draft's law."""
+    fitted_scales: tuple[tuple[float, float], ...] = ()
+    """What multiplies it as well: temperatures, ascending, with the factor at which this draft's law overlaps most."""
     support_mass: float = 0.995
     """Probability mass that the support of integer counts reaches."""
     support_max: int = 128
@@ -87,9 +89,17 @@ def draft_parameters(how: Manner, law: LawParameters, style: Style) -> LawParame
         return law
     if how is Manner.LIKELIEST:
         return replace(law, temperature=0.0)
-    return (
-        law if style.temperature_scale == 1.0 else replace(law, temperature=law.temperature * style.temperature_scale)
-    )
+    scale = style.temperature_scale
+    if how is not Manner.COUPLED:  # fitted for laws that are drawn from apart, not for one noise on both
+        scale *= fitted_scale(style.fitted_scales, law.temperature)
+    return law if scale == 1.0 else replace(law, temperature=law.temperature * scale)
+
+
+def fitted_scale(fitted: tuple[tuple[float, float], ...], temperature: float) -> float:
+    """Return the factor at a temperature: linear between those that were fitted, and constant beyond them."""
+    if not fitted:
+        return 1.0
+    return float(np.interp(temperature, [one for one, _ in fitted], [factor for _, factor in fitted]))
 
 
 def choose(how: Manner, law: Law, keys: DraftKeys, *, position: int, number: int, style: Style) -> Chosen:

@@ -12,6 +12,7 @@ from draft_service.drafters.choosing import Manner, MatchDraw, Style, choose, co
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.plan import Plan, argmax, plan_of
 from draft_service.drafters.port import Abilities, CompareJob, ReadJob
+from draft_service.drafters.vocabulary import VocabularyMap
 from foreword.addresses.keys import draft_address
 from foreword.addresses.philox import integers_sought
 from foreword.errors import ForewordError
@@ -23,13 +24,19 @@ from foreword.values import replace
 
 
 class ModelDrafter:
-    """Drafts with a `Runner`; ids from `abilities.vocabulary_size` on are padding and are never drawn."""
+    """Drafts with a `Runner`; ids from `abilities.vocabulary_size` on are padding and are never drawn.
 
-    def __init__(self, runner: Runner, abilities: Abilities, style: Style) -> None:
+    With a vocabulary map the runner's logits are those of the map's columns; texts are in ids all the same.
+    """
+
+    def __init__(
+        self, runner: Runner, abilities: Abilities, style: Style, vocabulary: VocabularyMap | None = None
+    ) -> None:
         self._runner = runner
         self._abilities = abilities
         self._style = style
-        self._width = abilities.vocabulary_size
+        self._vocabulary = vocabulary
+        self._width = abilities.vocabulary_size if vocabulary is None else len(vocabulary.ids)
         self._plans: dict[int, Plan] = {}
 
     @property
@@ -86,7 +93,7 @@ class ModelDrafter:
         ]
         return [
             laws if isinstance(laws, ForewordError) else _agreed(job, plan, laws)
-            for job, plan, laws in zip(jobs, plans, try_target_laws(rows), strict=True)
+            for job, plan, laws in zip(jobs, plans, self._laws(rows), strict=True)
         ]
 
     def _draw(self, pens: Sequence[Pen], plans: list[Plan], logits: list[Logits]) -> list[Drawn | ForewordError]:
@@ -95,7 +102,7 @@ class ModelDrafter:
         others: list[int] = []
         for i, (pen, plan, rows) in enumerate(zip(pens, plans, logits, strict=True)):
             plain = plan.plain_from is not None and pen.position >= plan.plain_from
-            token = argmax(rows[0, : self._width]) if plain else None
+            token = self._likeliest(rows) if plain else None
             if token is None:
                 others.append(i)
             lead = self._lead(rows) if pen.threshold else 1.0
@@ -113,7 +120,7 @@ class ModelDrafter:
         ]
         results: list[Drawn | ForewordError] = []
         for pen, plan, laws, number, one in zip(
-            pens, plans, try_target_laws(rows), _numbers(pens, plans), logits, strict=True
+            pens, plans, self._laws(rows), _numbers(pens, plans), logits, strict=True
         ):
             if isinstance(laws, ForewordError):
                 results.append(laws)
@@ -129,6 +136,17 @@ class ModelDrafter:
             results.append(Drawn((chosen.token,), counts, confidence=certain))
         return results
 
+    def _likeliest(self, rows: Logits) -> int | None:
+        best = argmax(rows[0, : self._width])
+        return best if best is None or self._vocabulary is None else self._vocabulary.id_of(best)
+
+    def _laws(self, rows: Sequence[LawRows]) -> list[list[Law] | ForewordError]:
+        """Return the laws over ids."""
+        found, vocabulary = try_target_laws(rows), self._vocabulary
+        if vocabulary is None:
+            return found
+        return [one if isinstance(one, ForewordError) else [vocabulary.law_of(law) for law in one] for one in found]
+
     def _lead(self, rows: Logits) -> float:
         second, first = np.partition(rows[0, : self._width], -2)[-2:]
         return confidence(float(first - second))
@@ -136,7 +154,7 @@ class ModelDrafter:
     def _plan(self, pen: Pen) -> Plan:
         plan = self._plans.get(pen.slot)
         if plan is None or plan.rule is not pen.rule:
-            plan = plan_of(pen.rule, pen.session.law, pen.session.keys, self._style)
+            plan = self._plan_of(pen.rule, pen.session, self._style)
             self._plans[pen.slot] = plan
         return plan
 
@@ -144,7 +162,13 @@ class ModelDrafter:
         # A number of the draft's own would be spent by a guess; the target's may be looked at again.
         own = self._style.match_draw is MatchDraw.SAMPLED
         style = replace(self._style, match_draw=MatchDraw.ARGMAX) if own else self._style
-        return plan_of(Rule.MATCH, session.law, session.keys, style)
+        return self._plan_of(Rule.MATCH, session, style)
+
+    def _plan_of(self, rule: Rule, session: Session, style: Style) -> Plan:
+        plan = plan_of(rule, session.law, session.keys, style)
+        if self._vocabulary is None:
+            return plan
+        return replace(plan, parameters=self._vocabulary.parameters_of(plan.parameters))
 
     def _law_rows(
         self,
@@ -162,6 +186,9 @@ class ModelDrafter:
             start = session.sequence.prompt_len
             prompt = session.sequence.tokens[:start]
             output = (session.context_from(start) + drawn)[:position]
+        if self._vocabulary is not None:
+            prompt, output = self._vocabulary.columns_of(prompt), self._vocabulary.columns_of(output)
+            wanted = self._vocabulary.nearest_columns(wanted)
         return LawRows(
             plan.parameters,
             logits,

@@ -51,6 +51,8 @@ class Abilities:
     """None for a drafter without a model."""
     cache_tokens: int | None = None
     """Most tokens of all sessions that the cache has room for; None where they take little."""
+    vocabulary_map_digest: str = ""
+    """Of the map from its head's columns to ids; empty where they are the same."""
 
 
 class Drafter(Protocol):

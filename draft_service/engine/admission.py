@@ -47,8 +47,10 @@ def refusal(message: DraftOpen, abilities: Abilities, *, room: Room, taken: Take
     """Return why the session cannot be opened; None if it can."""
     if draining:
         return Refused(message.sid, RefusalCode.DRAINING, "this draft is shutting down")
-    if message.vocabulary_map_digest:
-        text = f"vocabulary_map_digest: got {message.vocabulary_map_digest!r}, wanted none: this draft maps no ids"
+    expected, own = message.vocabulary_map_digest, abilities.vocabulary_map_digest
+    if expected and expected != own:
+        wanted = f"{own!r}, the map of this draft" if own else "none: this draft maps no ids"
+        text = f"vocabulary_map_digest: got {expected!r}, wanted {wanted}"
         return Refused(message.sid, RefusalCode.MISMATCH, text)
     length, longest = len(message.tokens), abilities.longest_context
     if room.tokens is not None:

@@ -16,7 +16,7 @@ from foreword.protocol.messages import Advance, DraftKeys, DraftOpen, TargetAddr
 from foreword.protocol.words import Rule
 from foreword.values import replace
 
-SESSIONS = (1, 2, 4, 8)
+SESSIONS = (1, 2, 4, 8, 16)
 CONTEXT = 32
 """Tokens of the sessions that are measured."""
 REPEATS = 3

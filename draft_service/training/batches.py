@@ -26,6 +26,15 @@ class Batch:
     follows: torch.Tensor
     """int64 [R], the id that the target wrote there."""
 
+    def to(self, device: torch.device) -> Batch:
+        """Return the batch on a device."""
+        teacher = Teacher(
+            self.teacher.columns.to(device), self.teacher.probabilities.to(device), self.teacher.likeliest.to(device)
+        )
+        return Batch(
+            self.tokens.to(device), self.mask.to(device), self.rows.to(device), teacher, self.follows.to(device)
+        )
+
 
 def batches(answers: Sequence[Answer], ids: Sequence[int], *, tokens: int, seed: tuple[int, ...]) -> Iterator[Batch]:
     """Yield all answers once, as `grouped` puts them together."""
@@ -74,7 +83,9 @@ def batch_of(answers: Sequence[Answer], columns: np.ndarray[tuple[int], np.dtype
     found = np.where(known, columns[np.where(known, ids, 0)], -1)
     p = np.exp(np.concatenate([a.logprobs for a in answers]).astype(np.float32))
     teacher = Teacher(
-        torch.from_numpy(np.maximum(found, 0)), torch.from_numpy(np.where(found >= 0, p, 0).astype(np.float32))
+        torch.from_numpy(np.maximum(found, 0)),
+        torch.from_numpy(np.where(found >= 0, p, 0).astype(np.float32)),
+        torch.from_numpy(p),
     )
     follows = torch.from_numpy(np.concatenate([a.output for a in answers]).astype(np.int64))
     return Batch(

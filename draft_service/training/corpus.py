@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from foreword.errors import InvalidField
+
 TOP = 64
 """Probabilities of the target that are kept at every position."""
+_NO_IDS = np.zeros(0, np.uint32)
+_NO_TOPS = np.zeros((0, TOP), np.uint32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +49,30 @@ class Corpus:
         """Return the numbers of what is there, in order."""
         return sorted(int(path.stem) for path in self.folder.glob("*.safetensors"))
 
+    def tokens(self) -> int:
+        """Return how many tokens the target wrote in all of it."""
+        return sum(int(self._array(shard, "lengths")[:, 1].sum()) for shard in self.shards())
+
+    def claim(self, made_with: Mapping[str, Any]) -> None:
+        """Say how the corpus is made; raise InvalidField if it was begun in another way, which must not be mixed."""
+        path, wanted = self.folder / "corpus.json", json.dumps(made_with, indent=2, sort_keys=True)
+        if not path.exists():
+            path.write_text(wanted + "\n", "utf-8")
+            return
+        begun = json.loads(path.read_text("utf-8"))
+        for name, value in json.loads(wanted).items():
+            if begun.get(name) != value:
+                raise InvalidField(name, value, f"{begun.get(name)!r}, with which {self.folder} was begun")
+
     def write(self, shard: int, answers: Sequence[Answer]) -> None:
         """Write a shard; it appears whole or not at all."""
         lengths = [(len(answer.prompt), len(answer.output)) for answer in answers]
         tensors = {
-            "lengths": np.array(lengths, np.int32),
-            "prompts": np.concatenate([answer.prompt for answer in answers]),
-            "outputs": np.concatenate([answer.output for answer in answers]),
-            "ids": np.concatenate([answer.ids for answer in answers]),
-            "logprobs": np.concatenate([answer.logprobs for answer in answers]),
+            "lengths": np.array(lengths, np.int32).reshape(-1, 2),
+            "prompts": np.concatenate([_NO_IDS, *(answer.prompt for answer in answers)]),
+            "outputs": np.concatenate([_NO_IDS, *(answer.output for answer in answers)]),
+            "ids": np.concatenate([_NO_TOPS, *(answer.ids for answer in answers)]),
+            "logprobs": np.concatenate([_NO_TOPS.astype(np.float16), *(answer.logprobs for answer in answers)]),
         }
         about = [{"number": a.number, "kind": a.kind, "temperature": a.temperature, "top_p": a.top_p} for a in answers]
         partial = self._path(shard).with_suffix(".partial")
@@ -75,6 +95,11 @@ class Corpus:
                 **one,
             )
             prompt, output = prompt + prompted, output + written
+
+    def _array(self, shard: int, name: str) -> npt.NDArray[Any]:
+        with safe_open(self._path(shard), framework="numpy") as file:
+            array: npt.NDArray[Any] = file.get_tensor(name)
+            return array
 
     def _path(self, shard: int) -> Path:
         return self.folder / f"{shard:06d}.safetensors"

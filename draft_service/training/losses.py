@@ -17,6 +17,8 @@ class Teacher:
     """int64 [R, K]; of ids that the head lacks any column, with probability 0."""
     probabilities: torch.Tensor
     """float32 [R, K]; what they leave to 1 is spread over all others."""
+    likeliest: torch.Tensor
+    """float32 [R, K]: those of the same ids, whether the head has them or not."""
 
 
 def shares(logits: torch.Tensor, teacher: Teacher) -> tuple[torch.Tensor, torch.Tensor]:
@@ -38,3 +40,33 @@ def refusal(logits: torch.Tensor, teacher: Teacher) -> torch.Tensor:
     """Return 1 − Σ min(p, q) [R], the probability that a candidate is refused; of the rest nothing counts as kept."""
     q, _ = shares(logits, teacher)
     return 1 - torch.minimum(q, teacher.probabilities).sum(1)
+
+
+def overlap(logits: torch.Tensor, teacher: Teacher, temperature: float, top_p: float, scale: float) -> torch.Tensor:
+    """Return Σ min(p, q) [R] of the laws at a temperature over 0, the draft's at `scale` times it, both cut to top-p.
+
+    What lies behind the target's likeliest ids is left out of both; it is little where top-p cuts.
+    """
+    p = _cut(_tempered(teacher.likeliest, temperature), top_p)
+    q = torch.softmax(logits / (temperature * scale), dim=1)
+    if top_p < 1:
+        q = _cut(q, top_p)
+    q = q.gather(1, teacher.columns)
+    return torch.minimum(p, torch.where(teacher.probabilities > 0, q, torch.zeros_like(q))).sum(1)
+
+
+def _tempered(probabilities: torch.Tensor, temperature: float) -> torch.Tensor:
+    if temperature == 1:
+        return probabilities
+    weights = probabilities.clamp_min(0) ** (1 / temperature)
+    return weights / weights.sum(1, keepdim=True).clamp_min(_LEAST)
+
+
+def _cut(p: torch.Tensor, top_p: float) -> torch.Tensor:
+    """Keep the likeliest until their mass reaches `top_p`, and renormalise."""
+    if top_p >= 1:
+        return p
+    ordered, order = p.sort(1, descending=True)
+    kept = ordered.cumsum(1) - ordered < top_p
+    cut = torch.zeros_like(p).scatter(1, order, torch.where(kept, ordered, torch.zeros_like(ordered)))
+    return cut / cut.sum(1, keepdim=True).clamp_min(_LEAST)

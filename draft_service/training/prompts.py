@@ -11,6 +11,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from foreword.models.tokenizer import ChatMessage
+
 FREE = "free"
 """Kind of the conversations whose first message the target writes itself (Xu et al. 2024, Magpie)."""
 _FREE_SHARE = 0.35
@@ -27,6 +29,8 @@ class Ask:
     """Empty where the target is to write the message itself."""
     fresh: bool = True
     """Whether it begins a conversation, instead of continuing the last one."""
+    before: tuple[ChatMessage, ...] = ()
+    """What was said before it, where it begins one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from draft_service.training.corpus import TOP, Answer, Corpus
 from draft_service.training.picking import Picked, pick
 from draft_service.training.prompts import Ask, PromptGenerator
+from draft_service.training.scripts import Scripts
+from foreword.errors import InvalidField
 from foreword.laws.parameters import LawParameters
 from foreword.models.tokenizer import ChatMessage, Tokenizer
 from foreword.runner.port import Rows, Runner
@@ -63,12 +66,20 @@ class _Writing:
 class Sampler:
     """Fills the shards of a corpus that are not there."""
 
-    def __init__(self, runner: Runner, tokenizer: Tokenizer, corpus: Corpus, plan: SamplingPlan) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        tokenizer: Tokenizer,
+        corpus: Corpus,
+        plan: SamplingPlan,
+        scripts: Scripts | None = None,
+    ) -> None:
         self._runner = runner
         self._tokenizer = tokenizer
         self._corpus = corpus
         self._plan = plan
-        self._prompts = PromptGenerator(plan.seed)
+        self._scripts = scripts or PromptGenerator(plan.seed)
+        self._longest_prompt = min(plan.longest_prompt, runner.longest_context - plan.most_tokens)
         self._ends = frozenset(tokenizer.eos_ids)
 
     def run(self, shards: Sequence[int], progress: Callable[[int, int], None]) -> None:
@@ -76,29 +87,40 @@ class Sampler:
         missing = [shard for shard in shards if shard not in set(self._corpus.shards())]
         numbers = [shard * self._plan.shard + i for shard in missing for i in range(self._plan.shard)]
         numbers.reverse()
-        done: defaultdict[int, list[_Writing]] = defaultdict(list)
+        ended: defaultdict[int, list[_Writing]] = defaultdict(list)
         live: dict[int, _Writing] = {}
         finished = tokens = 0
         while numbers or live:
             while numbers and len(live) < self._plan.side_by_side:
                 slot = min(set(range(self._plan.side_by_side)) - set(live))
                 live[slot] = self._begin(numbers.pop(), slot)
-            for slot, writing in self._step(live):
+            over = self._without_room(live) or self._step(live)
+            for slot, writing in over:
                 tokens += sum(len(answer.output) for answer in writing.answers)
                 self._runner.close(slot)
                 del live[slot]
-                shard = writing.number // self._plan.shard
-                done[shard].append(writing)
-                if len(done[shard]) == self._plan.shard:
-                    ordered = sorted(done.pop(shard), key=lambda one: one.number)
-                    self._corpus.write(shard, [answer for one in ordered for answer in one.answers])
-                    finished += 1
+                finished += self._keep(writing, ended)
+            if over:
                 progress(finished, tokens)
+
+    def _keep(self, writing: _Writing, ended: dict[int, list[_Writing]]) -> bool:
+        """Put a conversation to the others of its shard, and write the shard if that was the last; return if it was."""
+        shard = writing.number // self._plan.shard
+        ended[shard].append(writing)
+        if len(ended[shard]) < self._plan.shard:
+            return False
+        ordered = sorted(ended.pop(shard), key=lambda one: one.number)
+        self._corpus.write(shard, [answer for one in ordered for answer in one.answers])
+        return True
+
+    def _without_room(self, live: dict[int, _Writing]) -> list[tuple[int, _Writing]]:
+        """Take out the conversations whose prompt leaves no room for an answer; they are over."""
+        return [(slot, live[slot]) for slot in list(live) if len(live[slot].prompt) > self._longest_prompt]
 
     def _begin(self, number: int, slot: int) -> _Writing:
         law = self._plan.laws[number % len(self._plan.laws)]
         random = np.random.default_rng((self._plan.seed, number))
-        writing = _Writing(number, law, random, self._prompts.script(number))
+        writing = _Writing(number, law, random, self._scripts.script(number))
         self._runner.open(slot)
         self._ask(writing, slot)
         return writing
@@ -109,7 +131,7 @@ class Sampler:
         writing.asked += 1
         previous = writing.messages[-1].content if writing.messages else ""
         if ask.fresh:
-            writing.messages = []
+            writing.messages = list(ask.before)
         writing.kind = ask.kind
         writing.free = not ask.text
         if writing.free:
@@ -175,11 +197,11 @@ class Sampler:
         if writing.asked == len(writing.script) or not text:
             return True
         self._ask(writing, slot)
-        return len(writing.prompt) > self._plan.longest_prompt
+        return len(writing.prompt) > self._longest_prompt
 
     def _too_long(self, writing: _Writing, slot: int) -> bool:
         self._prompt(writing, slot, self._tokenizer.chat(writing.messages))
-        return len(writing.prompt) > self._plan.longest_prompt
+        return len(writing.prompt) > self._longest_prompt
 
 
 def _answer(writing: _Writing) -> Answer:
@@ -193,3 +215,29 @@ def _answer(writing: _Writing) -> Answer:
         np.stack([one.ids for one in writing.tops]).astype(np.uint32),
         np.stack([one.logprobs for one in writing.tops]).astype(np.float16),
     )
+
+
+def _further(progress: Callable[[int, int], None], held: int, wanted: int, _: int, written: int) -> None:
+    progress(held + written, wanted)
+
+
+FIRST_GUESS = 190
+"""Tokens that a conversation brings, before any has been seen."""
+
+
+def sample_until(
+    sampler: Sampler, corpus: Corpus, *, tokens: int, shard: int, progress: Callable[[int, int], None]
+) -> None:
+    """Sample until the corpus holds `tokens`, a few per cent more or less; what is there already counts."""
+    while (held := corpus.tokens()) < tokens:
+        done = corpus.shards()
+        mean = held / len(done) if done else FIRST_GUESS * shard
+        more = max(1, round((tokens - held) / mean))
+        first = done[-1] + 1 if done else 0
+        missing = sorted(set(range(first)) - set(done))  # of a run that was cut off, shards end out of order
+        wanted = [*missing, *range(first, first + max(1, more - len(missing)))]
+        sampler.run(wanted, partial(_further, progress, held, tokens))
+        if corpus.tokens() == held:
+            raise InvalidField("prompts", "some that bring no text", "some that are answered, and leave room for it")
+        if corpus.tokens() >= 0.97 * tokens:
+            return

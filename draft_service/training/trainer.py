@@ -12,10 +12,11 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from draft_service.folder.student import Student
 from draft_service.training.batches import Batch, batch_of, columns_of, grouped
 from draft_service.training.corpus import Answer
 from draft_service.training.losses import divergence, refusal
-from draft_service.training.student import Student
+from foreword.errors import InvalidField
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Trainer:
         self._plan = plan
         self._checkpoint = checkpoint
         self._trained = student.trained()
+        self._device = next(iter(self._trained.values())).device
         self._optimizer = torch.optim.AdamW(
             self._trained.values(), lr=plan.rate, betas=(0.9, 0.98), weight_decay=plan.decay
         )
@@ -65,12 +67,12 @@ class Trainer:
         """Train to the end of the plan."""
         groups = [group for epoch in range(self._plan.epochs) for group in self._epoch(epoch)]
         steps, columns = len(groups), columns_of(self._ids)
-        begun = self._resume()
+        begun = self._resume(steps)
         for step, group in enumerate(groups[begun:], start=begun + 1):
             loss, refused = self._step(batch_of(group, columns), step, steps)
             progress(Progress(step, steps, loss, refused))
             if step % self._plan.checkpoint_every == 0 or step == steps:
-                self._save(step)
+                self._save(step, steps)
 
     def _epoch(self, epoch: int) -> list[list[Answer]]:
         return grouped(self._answers, tokens=self._plan.tokens, seed=(self._plan.seed, epoch))
@@ -78,6 +80,7 @@ class Trainer:
     def _step(self, batch: Batch, step: int, steps: int) -> tuple[float, float]:
         for group in self._optimizer.param_groups:
             group["lr"] = self._rate(step, steps)
+        batch = batch.to(self._device)
         logits = self._student(batch.tokens, batch.mask, batch.rows)
         refused = refusal(logits, batch.teacher).mean()
         sharpening = step > steps * (1 - self._plan.sharpened)
@@ -95,27 +98,36 @@ class Trainer:
         share = (step - plan.warmup) / max(1, steps - plan.warmup)
         return plan.least_rate + (plan.rate - plan.least_rate) * 0.5 * (1 + math.cos(math.pi * share))
 
-    def _save(self, step: int) -> None:
+    def _save(self, step: int, steps: int) -> None:
         tensors = {}
         for name, parameter in self._trained.items():
             state = self._optimizer.state[parameter]
             tensors[name] = parameter.detach()
             tensors[f"{name}/first"], tensors[f"{name}/second"] = state["exp_avg"], state["exp_avg_sq"]
         partial = self._checkpoint.with_suffix(".partial")
-        save_file(tensors, partial, metadata={"step": str(step), "plan": json.dumps(asdict(self._plan))})
+        save_file(tensors, partial, metadata={"step": str(step), "run": self._run_of(steps)})
         partial.replace(self._checkpoint)
 
-    def _resume(self) -> int:
-        """Take up the checkpoint, if there is one; return the steps that are done."""
+    def _run_of(self, steps: int) -> str:
+        return json.dumps({"steps": steps, "ids": len(self._ids), **asdict(self._plan)})
+
+    def _resume(self, steps: int) -> int:
+        """Take up the checkpoint, if there is one; return the steps that are done.
+
+        Raises InvalidField for one of another plan, or of more or less text: its end would be neither's.
+        """
         if not self._checkpoint.exists():
             return 0
         with safe_open(self._checkpoint, framework="pt") as file:
+            if file.metadata().get("run") != (wanted := self._run_of(steps)):
+                seen = file.metadata().get("run")
+                raise InvalidField("checkpoint", f"{self._checkpoint} of {seen}", f"one of {wanted}, or none")
             step = int(file.metadata()["step"])
             for name, parameter in self._trained.items():
                 parameter.data.copy_(file.get_tensor(name))
                 self._optimizer.state[parameter] = {
                     "step": torch.tensor(float(step)),
-                    "exp_avg": file.get_tensor(f"{name}/first"),
-                    "exp_avg_sq": file.get_tensor(f"{name}/second"),
+                    "exp_avg": file.get_tensor(f"{name}/first").to(self._device),
+                    "exp_avg_sq": file.get_tensor(f"{name}/second").to(self._device),
                 }
         return step

@@ -105,7 +105,7 @@ def _module(folder: Path, config: Any, dtype: Dtype, ranks: int) -> PreTrainedMo
         module: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
             folder,
             config=config,
-            dtype=getattr(torch, dtype.value),
+            dtype=getattr(torch, dtype.loaded),
             use_safetensors=True,
             local_files_only=True,
             trust_remote_code=False,

@@ -21,6 +21,8 @@ class ModelInfo:
     eos_ids: tuple[int, ...] = ()
     chat_template: bool = False
     """Whether it came with a template for conversations; synthetic models have none."""
+    made_for: str = ""
+    """Digest of the weights of the target that a distilled draft was made for; empty for any other model."""
 
 
 @dataclass(frozen=True, slots=True)

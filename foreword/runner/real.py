@@ -10,6 +10,7 @@ from foreword.errors import EngineFailure, Mismatch
 from foreword.runner.budget import CacheBudget
 from foreword.runner.deterministic import check_deterministic
 from foreword.runner.kernels.common import use_threads
+from foreword.runner.narrow import narrow
 from foreword.runner.paged import PagedRunner
 from foreword.runner.paged_attention import look
 from foreword.runner.supported import check_config, check_probe, probe_logits
@@ -26,20 +27,31 @@ def real_runner(
     budget: CacheBudget | None = None,
     chunk: int = 512,
     deterministic: bool = False,
+    int8: bool = False,
 ) -> PagedRunner:
     """Return a runner; the module belongs to it from then on. `chunk` bounds the rows of one pass.
 
     A model whose attention it does not compute is refused with the reason (Mismatch): by its config where that says
     so, else by comparing a few tokens with the module's own forward pass. `deterministic` makes logits a function of
-    the context alone, to the last bit, or raises Mismatch where the machine's kernels do not allow it.
+    the context alone, to the last bit, or raises Mismatch where the machine's kernels do not allow it. `int8` rounds
+    the weights of matrix products, and reads them in that format where the machine's kernels do.
     """
     check_config(module)
+    if int8:
+        narrow(module)
     if module.device.type == "cpu":
         use_threads(torch.get_num_threads())
     wanted = probe_logits(module, vocabulary_size)
     shape, manners = look(module)
     subject = Subject(
-        module, shape, manners, budget or CacheBudget(), vocabulary_size, longest_context, deterministic=deterministic
+        module,
+        shape,
+        manners,
+        budget or CacheBudget(),
+        vocabulary_size,
+        longest_context,
+        deterministic=deterministic,
+        narrow=int8,
     )
     if reason := slowed_by_pages(subject):
         _log.warning("the model is run in a slower way", reason=reason)

@@ -31,6 +31,8 @@ class Subject:
     vocabulary_size: int
     longest_context: int
     deterministic: bool
+    narrow: bool = False
+    """Whether products have int8 weights; where they cannot, the module's own are computed with, which are rounded."""
 
     @property
     def device(self) -> torch.device:
@@ -52,7 +54,7 @@ def fused(subject: Subject) -> StepModel | None:
     if key_values is None or not can_fuse(subject.module):
         return None
     longest = min(subject.longest_context, key_values.pages * key_values.page_size)
-    return FusedModel(subject.module, key_values, subject.manners, longest=longest)
+    return FusedModel(subject.module, key_values, subject.manners, longest=longest, narrow=subject.narrow)
 
 
 def with_tiles(subject: Subject) -> StepModel | None:

@@ -56,7 +56,7 @@ class StackConfig:
         for name in ("target", "draft"):
             if getattr(self, name) == "":
                 raise InvalidField(name, "", "the name of a model; --no-draft starts no draft")
-        if self.dtype not in (known := [dtype.value for dtype in Dtype]):
+        if self.dtype not in (known := [dtype.value for dtype in Dtype if dtype.exact]):
             raise InvalidField("dtype", self.dtype, f"one of {', '.join(known)}")
         if self.drafts < 0:
             raise InvalidField("drafts", self.drafts, "a whole number from 0")
@@ -103,7 +103,7 @@ def plan_drafts(config: StackConfig, folder: Path) -> list[ServicePlan]:
     elif is_synthetic(draft):
         flags = ("--drafter", "synthetic", "--model", draft)
     else:
-        flags = ("--drafter", "model", "--model", draft, "--dtype", config.dtype)
+        flags = ("--drafter", "model", "--model", draft)
     flags = (*flags, *_threads(config))
     return [_plan(config, folder, name=name, kind="draft", flags=flags) for name in config.draft_names]
 

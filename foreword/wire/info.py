@@ -85,7 +85,7 @@ def fill_model(m: common_pb2.ModelInfo, value: ModelInfo) -> None:
     m.weights_digest, m.tokenizer_digest = value.weights_digest, value.tokenizer_digest
     m.vocabulary_size, m.longest_context = value.vocabulary_size, value.longest_context
     m.eos_ids = pack_u32("model.eos_ids", value.eos_ids)
-    m.chat_template = value.chat_template
+    m.chat_template, m.made_for = value.chat_template, value.made_for
 
 
 def read_model(m: common_pb2.ModelInfo, limits: Limits) -> ModelInfo:
@@ -100,6 +100,7 @@ def read_model(m: common_pb2.ModelInfo, limits: Limits) -> ModelInfo:
         dtype=read_text("model.dtype", m.dtype, limits.text),
         eos_ids=unpack_ids("model.eos_ids", m.eos_ids, most=limits.law_ids, vocabulary=limits.vocabulary),
         chat_template=m.chat_template,
+        made_for=read_text("model.made_for", m.made_for, limits.text),
     )
 
 

@@ -36,8 +36,11 @@ FIRST_RETRY = 8
 LAST_RETRY = 256
 
 
-def assign_draft(session: Session, sid: int, address: TargetAddress) -> Outcome:
-    """Give the session a draft: make the ticket known to the target, then open at the draft."""
+def assign_draft(session: Session, sid: int, address: TargetAddress, *, vocabulary_map: str = "") -> Outcome:
+    """Give the session a draft: make the ticket known to the target, then open at the draft.
+
+    `vocabulary_map` is the digest that the draft gave of its map; one that maps otherwise by now refuses.
+    """
     if session.phase is Phase.DONE:
         return session, ()
     request = session.request
@@ -50,6 +53,7 @@ def assign_draft(session: Session, sid: int, address: TargetAddress) -> Outcome:
         keys=request.draft_keys,
         target=address,
         gamma_max=request.gamma_max,
+        vocabulary_map_digest=vocabulary_map,
         wide_ids=request.wide_ids,
         trace=request.trace,
     )

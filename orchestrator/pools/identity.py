@@ -27,7 +27,15 @@ def target_misfit(model: ModelInfo, info: ServerInfo) -> str:
 
 def draft_misfit(model: ModelInfo, info: ServerInfo) -> str:
     """Return why a draft cannot write for `model`, or an empty text; one without a model, as lookup, always can."""
-    return "" if info.model is None else vocabulary_misfit(model, info.model, "draft")
+    seen = info.model
+    if seen is None:
+        return ""
+    if seen.made_for and seen.made_for != model.weights_digest:
+        return (
+            f"target: the draft {seen.name!r} was made for weights with digest {_short(seen.made_for)}, "
+            f"the target {model.name!r} has {_short(model.weights_digest)}"
+        )
+    return vocabulary_misfit(model, seen, "draft")
 
 
 def vocabulary_misfit(model: ModelInfo, seen: ModelInfo, kind: str) -> str:

@@ -61,6 +61,8 @@ class Peer(Generic[Command, Event]):
         self.info: ServerInfo | None = None
         """What it said of itself when it was last reached."""
         self.instance = ""
+        self.vocabulary_map = ""
+        """Digest of a draft's map of ids, as it gave it when it was last reached."""
         self.last_error = "not reached yet"
         self.draining = False
         """Whether it said, on this link, that it is shutting down."""

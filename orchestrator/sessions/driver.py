@@ -182,7 +182,7 @@ class SessionDriver:
         assert self._target.peer is not None
         address = self._new_address(self._target.peer)
         self._use_lags()
-        self._apply(draft_part.assign_draft(self.session, sid, address))
+        self._apply(draft_part.assign_draft(self.session, sid, address, vocabulary_map=peer.vocabulary_map))
 
     def draft_opened(self, message: DraftOpened) -> None:
         """The draft is ready."""

@@ -52,7 +52,10 @@ class _Layer:
 
 
 class FusedModel(OnPages):
-    """Runs plans of a module that `can_fuse`; `longest` is the most tokens of a sequence."""
+    """Runs plans of a module that `can_fuse`; `longest` is the most tokens of a sequence.
+
+    If `narrow`, products have int8 weights.
+    """
 
     def __init__(
         self,
@@ -61,6 +64,7 @@ class FusedModel(OnPages):
         manners: Sequence[Manner],
         *,
         longest: int,
+        narrow: bool = False,
     ) -> None:
         config = module.config.get_text_config()
         decoder: Any = module.model
@@ -73,9 +77,10 @@ class FusedModel(OnPages):
         self._size = int(decoder.layers[0].self_attn.head_dim)
         self._epsilon = float(config.rms_norm_eps)
         self._embedding: torch.Tensor = embedding.weight.detach()
+        self._narrow = narrow
         self._layers = [self._layer(layer, manner) for layer, manner in zip(decoder.layers, manners, strict=True)]
         self._last_norm = _floats(decoder.norm.weight)
-        self._head = Product([head])
+        self._head = Product([head], narrow=narrow)
         self._cosines, self._sines = _rotations(decoder.rotary_emb, longest)
 
     @property
@@ -129,14 +134,17 @@ class FusedModel(OnPages):
             norms = attention.q_norm.weight.detach().float(), attention.k_norm.weight.detach().float()
         return _Layer(
             before_attention=_floats(layer.input_layernorm.weight),
-            projections=Product([attention.q_proj, attention.k_proj, attention.v_proj]),
+            projections=self._product(attention.q_proj, attention.k_proj, attention.v_proj),
             head_norms=norms,
-            output=Product([attention.o_proj]),
+            output=self._product(attention.o_proj),
             before_gate=_floats(layer.post_attention_layernorm.weight),
-            gate_and_up=Product([mlp.gate_proj, mlp.up_proj]),
-            down=Product([mlp.down_proj]),
+            gate_and_up=self._product(mlp.gate_proj, mlp.up_proj),
+            down=self._product(mlp.down_proj),
             manner=manner,
         )
+
+    def _product(self, *layers: nn.Linear) -> Product:
+        return Product(layers, narrow=self._narrow)
 
 
 def can_fuse(module: PreTrainedModel) -> bool:

@@ -21,18 +21,24 @@ MOST_ROWS = 6
 _I64, _I32, _FLOAT = ir.IntType(64), ir.IntType(32), ir.FloatType()
 _FLOATS, _WORDS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_I32, LANES)
 _HALVES = ir.VectorType(ir.IntType(16), LANES)
+_BYTE = ir.IntType(8)
+_BYTES = ir.VectorType(_BYTE, LANES)
+_NOTHING = ir.Constant(_FLOATS, [0.0] * LANES)
 
 
 def rows_times_panel(count: int) -> Callable[..., None]:
     """Return the loop for `count` rows, as an intrinsic that compiled code calls.
 
-    Its arguments are panels [P, K, 16] (float32, or bfloat16 as uint16), rows float32 [N, K], biases float32 [P, 16],
-    out float32 [N, …], the number of a panel, the first row, and the first column of `out`. All lie without gaps.
+    Its arguments are panels [P, K, 16] (float32, bfloat16 as uint16, or int8), rows float32 [N, K], scales and biases
+    float32 [P, 16], out float32 [N, …], the number of a panel, the first row, and the first column of `out`. All lie
+    without gaps. Scales are those of int8 weights; others have none that count.
     """
 
     @intrinsic
-    def product(context: Any, panels: Any, rows: Any, biases: Any, out: Any, panel: Any, row: Any, column: Any) -> Any:
-        signature = types.void(panels, rows, biases, out, types.intp, types.intp, types.intp)
+    def product(
+        context: Any, panels: Any, rows: Any, scales: Any, biases: Any, out: Any, panel: Any, row: Any, column: Any
+    ) -> Any:
+        signature = types.void(panels, rows, scales, biases, out, types.intp, types.intp, types.intp)
         return signature, _code(count)
 
     return product
@@ -41,10 +47,10 @@ def rows_times_panel(count: int) -> Callable[..., None]:
 def _code(count: int) -> Callable[..., Any]:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         arrays = [
-            context.make_array(kind)(context, builder, a) for kind, a in zip(signature.args, args[:4], strict=False)
+            context.make_array(kind)(context, builder, a) for kind, a in zip(signature.args, args[:5], strict=False)
         ]
-        panels, rows, biases, out = arrays
-        panel, row, column = args[4:]
+        panels, rows, scales, biases, out = arrays
+        panel, row, column = args[5:]
         length = cgutils.unpack_tuple(builder, panels.shape)[1]  # type: ignore[no-untyped-call]
         width = cgutils.unpack_tuple(builder, out.shape)[1]  # type: ignore[no-untyped-call]
 
@@ -55,7 +61,12 @@ def _code(count: int) -> Callable[..., Any]:
         lines = [builder.add(row, _I64(m)) for m in range(count)]
         sources = [at(rows.data, builder.mul(line, length)) for line in lines]
         bias = _load(builder, at(biases.data, builder.mul(panel, _I64(LANES))), _FLOATS, 4)
-        sums = _loop(builder, weights, sources, length, start=bias)
+        if weights.type.pointee == _BYTE:
+            scale = _load(builder, at(scales.data, builder.mul(panel, _I64(LANES))), _FLOATS, 4)
+            sums = _loop(builder, weights, sources, length, start=_NOTHING)
+            sums = [_multiply_add(builder, total, scale, bias) for total in sums]
+        else:
+            sums = _loop(builder, weights, sources, length, start=bias)
         for line, total in zip(lines, sums, strict=True):
             place = at(out.data, builder.add(builder.mul(line, width), column))
             builder.store(total, builder.bitcast(place, _FLOATS.as_pointer()), align=4)
@@ -73,14 +84,11 @@ def _loop(builder: Any, weights: Any, sources: list[Any], length: Any, *, start:
     k.add_incoming(_I64(0), before)
     sums = [builder.phi(_FLOATS) for _ in sources]
     line = _weights(builder, builder.gep(weights, [builder.mul(k, _I64(LANES))]))
-    fused = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
-        builder.module, ir.FunctionType(_FLOATS, [_FLOATS] * 3), f"llvm.fmuladd.v{LANES}f32"
-    )
     added = []
     for total, source in zip(sums, sources, strict=True):
         total.add_incoming(start, before)
         value = _spread(builder, builder.load(builder.gep(source, [k])))
-        added.append(builder.call(fused, [value, line, total]))
+        added.append(_multiply_add(builder, value, line, total))
         total.add_incoming(added[-1], body)
     following = builder.add(k, _I64(1))
     k.add_incoming(following, body)
@@ -89,10 +97,20 @@ def _loop(builder: Any, weights: Any, sources: list[Any], length: Any, *, start:
     return added
 
 
+def _multiply_add(builder: Any, one: Any, other: Any, addend: Any) -> Any:
+    kind = ir.FunctionType(_FLOATS, [_FLOATS] * 3)
+    fused = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+        builder.module, kind, f"llvm.fmuladd.v{LANES}f32"
+    )
+    return builder.call(fused, [one, other, addend])
+
+
 def _weights(builder: Any, place: Any) -> Any:
     """Load 16 weights as float32; a bfloat16 is the upper half of one."""
     if place.type.pointee == _FLOAT:
         return _load(builder, place, _FLOATS, 4)
+    if place.type.pointee == _BYTE:
+        return builder.sitofp(builder.sext(_load(builder, place, _BYTES, 1), _WORDS), _FLOATS)
     words = builder.zext(_load(builder, place, _HALVES, 2), _WORDS)
     return builder.bitcast(builder.shl(words, _WORDS([16] * LANES)), _FLOATS)
 

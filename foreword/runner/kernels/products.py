@@ -9,7 +9,7 @@ from numba import njit, prange
 from foreword.runner.kernels.common import Floats
 from foreword.runner.kernels.panels import LANES, MOST_ROWS, rows_times_panel
 
-Panels = npt.NDArray[np.float32] | npt.NDArray[np.uint16]
+Panels = npt.NDArray[np.float32] | npt.NDArray[np.uint16] | npt.NDArray[np.int8]
 
 _TOGETHER = 96
 """Rows that pass all panels before the next ones do: a core's cache holds them."""
@@ -19,7 +19,7 @@ _four, _five, _six = rows_times_panel(4), rows_times_panel(5), rows_times_panel(
 
 
 def panels_of(weight: Panels) -> Panels:
-    """Return a weight [O, K], float32 or bfloat16 as uint16, as panels [O / 16, K, 16], the last filled with zeros."""
+    """Return a weight [O, K] (float32, bfloat16 as uint16, int8) as panels [O / 16, K, 16], filled up with zeros."""
     outputs, length = weight.shape
     filled = np.zeros((-(-outputs // LANES) * LANES, length), weight.dtype)
     filled[:outputs] = weight
@@ -28,26 +28,36 @@ def panels_of(weight: Panels) -> Panels:
 
 @njit(inline="always")
 def _some(
-    count: int, panels: Panels, rows: Floats, biases: Floats, out: Floats, panel: int, row: int, column: int
+    count: int,
+    panels: Panels,
+    rows: Floats,
+    scales: Floats,
+    biases: Floats,
+    out: Floats,
+    panel: int,
+    row: int,
+    column: int,
 ) -> None:
     """Multiply one to six rows with a panel."""
     if count == MOST_ROWS:
-        _six(panels, rows, biases, out, panel, row, column)
+        _six(panels, rows, scales, biases, out, panel, row, column)
     elif count == 5:
-        _five(panels, rows, biases, out, panel, row, column)
+        _five(panels, rows, scales, biases, out, panel, row, column)
     elif count == 4:
-        _four(panels, rows, biases, out, panel, row, column)
+        _four(panels, rows, scales, biases, out, panel, row, column)
     elif count == 3:
-        _three(panels, rows, biases, out, panel, row, column)
+        _three(panels, rows, scales, biases, out, panel, row, column)
     elif count == 2:
-        _two(panels, rows, biases, out, panel, row, column)
+        _two(panels, rows, scales, biases, out, panel, row, column)
     else:
-        _one(panels, rows, biases, out, panel, row, column)
+        _one(panels, rows, scales, biases, out, panel, row, column)
 
 
 @njit(parallel=True, cache=True, nogil=True)
-def multiply(rows: Floats, panels: Panels, biases: Floats, out: Floats) -> None:
+def multiply(rows: Floats, panels: Panels, scales: Floats, biases: Floats, out: Floats) -> None:
     """Write rows [N, K] times the panels, plus biases [P, 16], to `out` [N, 16 · P]; all lie without gaps.
+
+    Columns of int8 panels are multiplied by `scales` [P, 16]; others have none that count.
 
     A row's sums are made in the order of K, whatever is beside it: its bits depend on nothing else.
     """
@@ -60,5 +70,5 @@ def multiply(rows: Floats, panels: Panels, biases: Floats, out: Floats) -> None:
                 left = stop - row
                 # seven rows as four and three: one alone would read the panel for little
                 some = min(left, MOST_ROWS) if left >= 2 * MOST_ROWS or left <= MOST_ROWS else (left + 1) // 2
-                _some(some, panels, rows, biases, out, panel, row, panel * LANES)
+                _some(some, panels, rows, scales, biases, out, panel, row, panel * LANES)
                 row += some

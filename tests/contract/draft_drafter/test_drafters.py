@@ -15,7 +15,7 @@ from draft_service.drafters.mixed import MixedDrafter
 from draft_service.drafters.model import ModelDrafter
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.port import Abilities, CompareJob, Drafter, ReadJob
-from draft_service.engine.costs import measure_costs
+from draft_service.engine.costs import SESSIONS, measure_costs
 from foreword.errors import ForewordError
 from foreword.laws.counts import validate_block
 from foreword.laws.parameters import LawParameters
@@ -179,7 +179,7 @@ def test_guesses_are_those_that_it_would_draft(make: Callable[[], Drafter]) -> N
 def test_costs_are_measured_and_nothing_is_left(make: Callable[[], Drafter]) -> None:
     drafter = make()
     points = measure_costs(drafter)
-    assert [point.rows for point in points] == [1, 2, 4, 8]
+    assert [point.rows for point in points] == list(SESSIONS)
     assert all(point.step_us >= 0 for point in points)
     assert drafter.resident_tokens == 0
     drafter.open(0)

@@ -17,6 +17,7 @@ from draft_service.drafters.choosing import (
     choose,
     confidence,
     draft_parameters,
+    fitted_scale,
     manner,
     margin,
 )
@@ -61,6 +62,17 @@ def test_the_draft_has_a_temperature_of_its_own() -> None:
     assert draft_parameters(Manner.LIKELIEST, WARM, style).temperature == 0.0
     assert draft_parameters(Manner.COUPLED, WARM, Style()) is WARM
     assert draft_parameters(Manner.LIKELIEST, GREEDY, style) is GREEDY
+
+
+def test_fitted_temperatures_are_for_laws_that_are_drawn_from_apart() -> None:
+    style = Style(temperature_scale=2.0, fitted_scales=((0.5, 0.8), (0.7, 1.0), (0.9, 0.6)))
+    assert draft_parameters(Manner.COUNTED, WARM, style).temperature == 2.0 * 0.7
+    assert draft_parameters(Manner.COUPLED, WARM, style).temperature == 2.0 * 0.7
+    found = [fitted_scale(style.fitted_scales, t) for t in (0.1, 0.5, 0.8, 2.0)]
+    assert found == pytest.approx([0.8, 0.8, 0.8, 0.6])
+    colder = Style(fitted_scales=((0.7, 0.5),))
+    assert draft_parameters(Manner.SAMPLED, WARM, colder).temperature == 0.35
+    assert draft_parameters(Manner.COUPLED, WARM, colder) is WARM
 
 
 def test_coupled_draws_are_the_targets_own_where_the_laws_agree() -> None:

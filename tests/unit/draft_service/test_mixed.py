@@ -13,7 +13,7 @@ from draft_service.drafters.lookup import LookupStyle
 from draft_service.drafters.mixed import READ_ALONG, MixedDrafter
 from draft_service.drafters.port import CompareJob
 from draft_service.engine.admission import Room
-from draft_service.engine.costs import measure_costs
+from draft_service.engine.costs import REPEATS, SESSIONS, measure_costs
 from draft_service.engine.engine import Policy
 from foreword.errors import EngineFailure, ForewordError
 from foreword.laws.parameters import LawParameters
@@ -241,7 +241,7 @@ def test_the_costs_that_are_told_are_those_of_the_model() -> None:
     drawn: list[int] = []
     model.meddle = lambda pen: drawn.append(pen.slot)
     measure_costs(MixedDrafter(LookupStyle(), model, lambda: 0))
-    assert len(drawn) == 3 * (1 + 2 + 4 + 8)
+    assert len(drawn) == REPEATS * sum(SESSIONS)
 
 
 @pytest.mark.parametrize("seed", range(12))

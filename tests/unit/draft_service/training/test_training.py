@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from draft_service.folder.student import Student
 from draft_service.training.batches import batches
 from draft_service.training.corpus import TOP, Answer, Corpus
 from draft_service.training.losses import Teacher, divergence, refusal
@@ -17,7 +18,6 @@ from draft_service.training.measuring import worth
 from draft_service.training.picking import pick
 from draft_service.training.prompts import FREE, PromptGenerator
 from draft_service.training.sampling import Sampler, SamplingPlan
-from draft_service.training.student import Student
 from draft_service.training.trainer import Progress, Trainer, TrainingPlan
 from foreword.laws.parameters import LawParameters
 from foreword.models.source import parse_source
@@ -92,7 +92,7 @@ def test_losses_are_those_of_the_laws_with_the_rest_as_one() -> None:
     logits = torch.randn(5, 7, dtype=torch.float64)
     q = torch.softmax(logits, 1)
     p = torch.softmax(torch.randn(5, 9, dtype=torch.float64), 1)  # two ids that the head lacks
-    teacher = Teacher(torch.arange(4).repeat(5, 1), p[:, :4])
+    teacher = Teacher(torch.arange(4).repeat(5, 1), p[:, :4], p[:, :4])
     rest_p, rest_q = 1 - p[:, :4].sum(1), 1 - q[:, :4].sum(1)
     wanted = (p[:, :4] * (p[:, :4] / q[:, :4]).log()).sum(1) + rest_p * (rest_p / rest_q).log()
     torch.testing.assert_close(divergence(logits, teacher), wanted)

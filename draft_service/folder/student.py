@@ -30,6 +30,9 @@ class Student(nn.Module):
         shell.norm = copy.deepcopy(decoder.norm)
         shell.rotary_emb = copy.deepcopy(decoder.rotary_emb)
         shell.embed_tokens = copy.deepcopy(decoder.embed_tokens).requires_grad_(False)
+        for part in shell.modules():  # copies came with configs of their own, and attention is chosen by config
+            if hasattr(part, "config"):
+                part.config = config
         self.config = config
         self.decoder = shell
         head: Any = target.get_output_embeddings()  # type: ignore[no-untyped-call]

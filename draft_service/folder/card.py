@@ -1,0 +1,83 @@
+"""`draft.json`: what a distilled draft was made for, from and by, and what it is worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from foreword.errors import Corrupted, NotFound
+
+CARD = "draft.json"
+WEIGHTS = "draft.safetensors"
+
+_Digest = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class TargetCard(BaseModel):
+    """The target that a draft was made for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str = Field(min_length=1)
+    """Where it was loaded from; loading the draft takes embedding and head from there, unless told otherwise."""
+    weights_digest: str = _Digest
+    embedding_digest: str = _Digest
+    """SHA-256 of embedding and head in float32: what the draft takes over."""
+    tokenizer_digest: str = Field(min_length=1)
+    vocabulary_size: int = Field(ge=1)
+
+
+class DraftCard(BaseModel):
+    """A draft, all but its weights."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = 1
+    name: str = Field(min_length=1)
+    target: TargetCard
+    layers: tuple[int, ...] = Field(min_length=1)
+    """Layers of the target, from 0, that its own began as."""
+    layer_types: tuple[str, ...] | None = None
+    """Kinds of attention of its layers where the target has several."""
+    head: int = Field(ge=1)
+    """Ids that it can draw."""
+    vocabulary_map_digest: str = _Digest
+    weights_digest: str = _Digest
+    """SHA-256 of the file of weights."""
+    recipe: dict[str, Any]
+    """How it was made: data, plan, versions."""
+    figures: dict[str, Any]
+    """What it was worth on text that it was not trained on."""
+
+    @property
+    def fitted_scales(self) -> tuple[tuple[float, float], ...]:
+        """Temperatures, ascending, and the factor of each at which the draft's law overlaps the target's most."""
+        scales: dict[str, float] = self.figures.get("temperature_scales", {})
+        return tuple(sorted((float(temperature), float(scale)) for temperature, scale in scales.items()))
+
+
+def is_draft(folder: Path) -> bool:
+    """Whether a folder holds a distilled draft."""
+    return (folder / CARD).is_file()
+
+
+def read_card(folder: Path) -> DraftCard:
+    """Return the card of a folder; raise NotFound without one, Corrupted for one that is not as it was written."""
+    path = folder / CARD
+    if not path.is_file():
+        raise NotFound(f"draft {folder}: no {CARD}, wanted a folder that foreword distill made")
+    try:
+        return DraftCard.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise Corrupted(f"{path}: {where}: {first['msg']}, wanted what foreword distill wrote") from error
+
+
+def write_card(folder: Path, card: DraftCard) -> None:
+    """Write the card; it appears whole or not at all."""
+    partial = folder / f"{CARD}.partial"
+    partial.write_text(card.model_dump_json(indent=2) + "\n", "utf-8")
+    partial.replace(folder / CARD)

@@ -1,0 +1,121 @@
+"""From a corpus to a draft on disk: which ids the head gets, training, and what is written down about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from draft_service.drafters.vocabulary import VocabularyMap
+from draft_service.folder.card import DraftCard, TargetCard, write_card
+from draft_service.folder.student import Student
+from draft_service.folder.target import embedding_digest
+from draft_service.folder.weights import write_weights
+from draft_service.training.corpus import Answer, Corpus
+from draft_service.training.trainer import Progress, Trainer, TrainingPlan
+from foreword.errors import InvalidField, NotFound
+from foreword.models.device import find_device
+from foreword.models.load import LoadedModel
+
+
+@dataclass(frozen=True, slots=True)
+class StudentPlan:
+    """What is trained, and how."""
+
+    layers: tuple[int, ...]
+    """Of the target, from 0, that the student's begin as."""
+    head: int = 8192
+    """Ids that it can draw: those that the target writes most."""
+    name: str = "draft"
+    training: TrainingPlan = field(default_factory=TrainingPlan)
+
+
+def make_draft(
+    target: LoadedModel,
+    corpora: Sequence[Corpus],
+    out: Path,
+    *,
+    plan: StudentPlan,
+    device: str = "cpu",
+    progress: Callable[[Progress], None],
+) -> DraftCard:
+    """Train a draft and write it to the folder `out`, where the checkpoint is kept that a second call goes on from.
+
+    Raises NotFound for an empty corpus, InvalidField for layers that the target lacks or a checkpoint of another plan.
+    """
+    answers = [answer for corpus in corpora for shard in corpus.shards() for answer in corpus.read(shard)]
+    if not answers:
+        raise NotFound(
+            f"corpus {', '.join(str(corpus.folder) for corpus in corpora)}: no text, wanted some: sample first"
+        )
+    _check_layers(plan, target)
+    ids = most_frequent(answers, plan.head, always=target.info.eos_ids)
+    out.mkdir(parents=True, exist_ok=True)
+    student = Student(target.module, plan.layers, ids)
+    student.to(find_device(device))
+    trainer = Trainer(student, answers, ids, plan=plan.training, checkpoint=out / "checkpoint.safetensors")
+    trainer.run(progress)
+    tokens = sum(len(answer.output) for answer in answers)
+    recipe = {
+        "tokens": tokens,
+        "answers_by_temperature": _by_temperature(answers),
+        "training": asdict(plan.training),
+        "torch": torch.__version__,
+    }
+    return _write(target, student, ids, out, plan=plan, recipe=recipe)
+
+
+def most_frequent(answers: Iterable[Answer], count: int, *, always: Iterable[int]) -> list[int]:
+    """Return the ids that the target writes most, and those that must be there, ascending; at most `count`."""
+    seen: Counter[int] = Counter()
+    for answer in answers:
+        seen.update(answer.output.tolist())
+    kept = dict.fromkeys(always)
+    for token, _ in sorted(seen.items(), key=lambda item: (-item[1], item[0])):
+        if len(kept) >= count:
+            break
+        kept.setdefault(token)
+    return sorted(kept)
+
+
+def _check_layers(plan: StudentPlan, target: LoadedModel) -> None:
+    held = int(target.module.config.get_text_config().num_hidden_layers)
+    if not plan.layers or any(not 0 <= number < held for number in plan.layers):
+        raise InvalidField("layers", ",".join(map(str, plan.layers)), f"numbers from 0 to {held - 1}, with commas")
+
+
+def _by_temperature(answers: Sequence[Answer]) -> Mapping[str, int]:
+    return dict(sorted(Counter(f"{answer.temperature:g}" for answer in answers).items()))
+
+
+def _write(
+    target: LoadedModel, student: Student, ids: Sequence[int], out: Path, *, plan: StudentPlan, recipe: dict[str, Any]
+) -> DraftCard:
+    array = np.array(ids, np.int32)
+    digest = write_weights(out, student.trained(), array)
+    info = target.info
+    types = getattr(student.config, "layer_types", None)
+    card = DraftCard(
+        name=plan.name,
+        target=TargetCard(
+            source=info.source,
+            weights_digest=info.weights_digest,
+            embedding_digest=embedding_digest(target.module),
+            tokenizer_digest=info.tokenizer_digest,
+            vocabulary_size=info.vocabulary_size,
+        ),
+        layers=plan.layers,
+        layer_types=None if types is None else tuple(types),
+        head=len(ids),
+        vocabulary_map_digest=VocabularyMap(array, info.vocabulary_size).digest,
+        weights_digest=digest,
+        recipe=recipe,
+        figures={},
+    )
+    write_card(out, card)
+    return card

@@ -1,0 +1,60 @@
+"""Progress of hours of work on stderr, with the time that is left: a bar on a terminal, a line a minute elsewhere."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+LINE_EVERY_S = 60.0
+
+
+class Remaining:
+    """Shows how far something is, as a context manager; `unit` is what is counted."""
+
+    def __init__(self, console: Console, unit: str) -> None:
+        self._console = console
+        self._unit = unit
+        self._bar = Progress(
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn(f"{unit}s"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=None)
+        self._began: tuple[float, int] | None = None
+        self._said = float("-inf")
+
+    def at(self, done: int, total: int, remark: str = "") -> None:
+        """Say that `done` of `total` are done."""
+        self._bar.update(self._task, completed=done, total=max(done, total), description=remark)
+        now = time.monotonic()
+        if self._began is None:
+            self._began = now, done
+        if not self._console.is_terminal and now - self._said >= LINE_EVERY_S:
+            self._said = now
+            self._console.print(self._line(done, total, remark, now), highlight=False, soft_wrap=True)
+
+    def _line(self, done: int, total: int, remark: str, now: float) -> str:
+        assert self._began is not None
+        began, first = self._began
+        speed = (done - first) / (now - began) if now > began else 0.0
+        left = str(timedelta(seconds=round((total - done) / speed))) if speed else "?"
+        return f"{done:,} of {total:,} {self._unit}s, {left} left  {remark}".rstrip()
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()

@@ -1,0 +1,60 @@
+"""Prompts of one's own: a file of JSON lines in place of the built-in generator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from draft_service.training.prompts import Ask
+from foreword.errors import InvalidField, NotFound
+from foreword.models.tokenizer import ChatMessage
+
+
+class Scripts(Protocol):
+    """What users say, conversation by conversation."""
+
+    def script(self, number: int) -> tuple[Ask, ...]:
+        """Return the messages of a conversation, a function of its number; each is sent when the last is answered."""
+
+
+class FileScripts:
+    """Prompts of a file, taken in turn; a conversation's law comes in turn as well, so that in time all meet all."""
+
+    def __init__(self, asks: Sequence[Ask]) -> None:
+        self._asks = tuple(asks)
+
+    def script(self, number: int) -> tuple[Ask, ...]:
+        """Return the one message of a conversation."""
+        return (self._asks[number % len(self._asks)],)
+
+
+def read_prompts(path: Path) -> FileScripts:
+    """Read lines like {"prompt": "…"} or {"messages": [{"role": "user", "content": "…"}]}, with a "category" or not.
+
+    Raises NotFound, or InvalidField with the number of the line.
+    """
+    if not path.is_file():
+        raise NotFound(f"prompts: no file {path}")
+    asks = []
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            asks.append(_ask(entry))
+        except (ValueError, KeyError, TypeError) as error:
+            wanted = 'an object with a "prompt", or with "messages" of which the last is the user\'s'
+            raise InvalidField(f"prompts line {number}", line[:60], wanted) from error
+    if not asks:
+        raise InvalidField("prompts", str(path), "a file with at least one prompt")
+    return FileScripts(asks)
+
+
+def _ask(entry: dict[str, Any]) -> Ask:
+    messages = entry["messages"] if "messages" in entry else [{"role": "user", "content": entry["prompt"]}]
+    *before, last = [ChatMessage(str(one["role"]), str(one["content"])) for one in messages]
+    if last.role != "user" or not last.content:
+        raise ValueError("last message")
+    return Ask(str(entry.get("category", "file")), last.content, before=tuple(before))

@@ -1,0 +1,1 @@
+"""`foreword bench speedup`: what a draft is worth to one session, with real models and real prompts."""

@@ -1,0 +1,135 @@
+"""Texts with and without a draft, and what can be said about many of them; the arithmetic is pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from foreword.client import AsyncClient
+from foreword.protocol.generation import Choice
+from loadtest.prompts import Prompt
+from loadtest.speedup.plan import Plan, Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What one request took."""
+
+    category: str
+    tokens: int
+    seconds: float
+    """From the call to the end."""
+    decode_s: float
+    """From the first token to the end."""
+    steps: int
+    """Steps of the target that emitted something, plain ones included."""
+    drafted: int
+    accepted: int
+    verifications: int
+    draft_s: float
+    """What drafting took, summed over the rounds."""
+    verify_s: float
+    """What the target's steps took, laws and all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over texts: all tokens over all time."""
+
+    texts: int
+    tokens: int
+    seconds: float
+    decode_s: float
+    steps: int
+    drafted: int
+    accepted: int
+    verifications: int
+    draft_s: float
+    verify_s: float
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Tokens over the time of whole calls."""
+        return self.tokens / self.seconds
+
+    @property
+    def acceptance_length(self) -> float:
+        """Tokens emitted per step of the target."""
+        return self.tokens / max(1, self.steps)
+
+    @property
+    def block_length(self) -> float:
+        """Candidates of a verified block."""
+        return self.drafted / max(1, self.verifications)
+
+    @property
+    def kept_share(self) -> float:
+        """Candidates kept of those drafted."""
+        return self.accepted / max(1, self.drafted)
+
+    @property
+    def share_of_formula(self) -> float:
+        """Decoding speed over that of rounds which take nothing but drafting and verifying.
+
+        The formula's tokens/s are E / (γ·t_d + t_v) with the measured means of emitted tokens, block length and step
+        times (DESIGN.md, "Models"); as all of them are means over the same rounds, it is a ratio of two times.
+        """
+        return (self.draft_s + self.verify_s) / self.decode_s if self.decode_s else 0.0
+
+    @property
+    def draft_ms(self) -> float:
+        """Time of drafting one candidate."""
+        return 1e3 * self.draft_s / max(1, self.drafted)
+
+    @property
+    def step_ms(self) -> float:
+        """Time of a step of the target."""
+        return 1e3 * self.verify_s / max(1, self.steps)
+
+
+async def write(client: AsyncClient, plan: Plan, prompt: Prompt, law: Sampling, *, gamma: int) -> Text:
+    """Return what a text took; `gamma` 0 takes no draft."""
+    made = await client.generate(
+        prompt.messages, max_tokens=plan.tokens, temperature=law.temperature, top_p=law.top_p, gamma=gamma
+    )
+    return text_of(made.choices[0], prompt.category)
+
+
+async def warm(client: AsyncClient, prompt: Prompt) -> None:
+    """Let the target read the prompt, so that it is cached for all that come."""
+    await client.generate(prompt.messages, max_tokens=1, temperature=0.0, gamma=0)
+
+
+def text_of(choice: Choice, category: str) -> Text:
+    """Return what a finished choice says of itself."""
+    usage, timings = choice.usage, choice.timings
+    parts_s = {part.name: part.sum_us / 1e6 for part in timings.parts}
+    return Text(
+        category=category,
+        tokens=usage.output_tokens,
+        seconds=timings.total_us / 1e6,
+        decode_s=(timings.total_us - timings.first_token_us) / 1e6,
+        steps=usage.verifications + usage.plain_steps,
+        drafted=usage.drafted_tokens,
+        accepted=usage.accepted_tokens,
+        verifications=usage.verifications,
+        draft_s=parts_s.get("draft_compute", 0.0),
+        verify_s=parts_s.get("verify_compute", 0.0),
+    )
+
+
+def totals(texts: Iterable[Text]) -> Totals:
+    """Return the sums."""
+    known: Sequence[Text] = list(texts)
+    return Totals(
+        texts=len(known),
+        tokens=sum(text.tokens for text in known),
+        seconds=sum(text.seconds for text in known),
+        decode_s=sum(text.decode_s for text in known),
+        steps=sum(text.steps for text in known),
+        drafted=sum(text.drafted for text in known),
+        accepted=sum(text.accepted for text in known),
+        verifications=sum(text.verifications for text in known),
+        draft_s=sum(text.draft_s for text in known),
+        verify_s=sum(text.verify_s for text in known),
+    )

@@ -1,0 +1,161 @@
+"""A draft from its first sampled token to the drafter that serves it, on a tiny target; and all that is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from draft_service.drafters.build import DrafterConfig, build_drafter, draft_folder
+from draft_service.drafters.vocabulary import VocabularyMap
+from draft_service.folder.card import CARD, WEIGHTS, read_card
+from draft_service.folder.load import load_draft
+from draft_service.training.corpus import Corpus
+from foreword.cli.app import run
+from foreword.errors import Corrupted, ForewordError, InvalidField, Mismatch, NotFound
+from foreword.laws.law import Law
+from foreword.laws.parameters import LawParameters
+from foreword.models.checksum import sha256_of
+from foreword.protocol.words import Drafter
+from foreword.runner.budget import CacheBudget
+from tests.unit.draft_service.folder.tiny_target import ROWS, write_target
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a target, a corpus of it and a draft that the commands made."""
+    root = tmp_path_factory.mktemp("distilled")
+    prompts = root / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"prompt": f"Say {i}."}) + "\n" for i in range(7)))
+    target = ["--target", str(write_target(root / "target")), "--threads", "1"]
+    sampled = ["distill", "sample", str(root / "corpus"), "--tokens", "3000", "--shard", "8", *target]
+    assert run([*sampled, "--prompts", str(prompts)]) == 0
+    trained = ["distill", "train", str(root / "draft"), "--corpus", str(root / "corpus"), "--layers", "0,2"]
+    assert run([*trained, "--head", "200", "--epochs", "2", "--batch", "2048", "--name", "tiny", *target]) == 0
+    measured = ["distill", "eval", str(root / "draft"), "--tokens", "1000", "--prompts", str(prompts), "--write"]
+    assert run([*measured, "--corpus", str(root / "held"), "--threads", "1"]) == 0
+    return root
+
+
+def load(root: Path, **more: Any) -> Any:
+    return load_draft(root / "draft", cache=root / "cache", threads=1, **more)
+
+
+def test_card_says_what_it_is_and_eval_finds_the_same_again(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    card = read_card(made / "draft")
+    assert (card.name, card.layers, card.head) == ("tiny", (0, 2), 200)
+    assert card.recipe["tokens"] == Corpus(made / "corpus").tokens()
+    assert (
+        run(["distill", "eval", str(made / "draft"), "--corpus", str(made / "held"), "--tokens", "900", "--json"]) == 2
+    )
+    assert "prompts" in capsys.readouterr().err, "a corpus of other prompts is not measured on"
+    prompts = ["--prompts", str(made / "prompts.jsonl"), "--corpus", str(made / "held")]
+    assert run(["distill", "eval", str(made / "draft"), "--tokens", "900", *prompts, "--json", "--threads", "1"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    for name in ("overlap", "agreement", "covered", "positions"):
+        assert report["measured"][name] == report["written"][name] == card.figures[name]
+    assert 0 < report["measured"]["overlap"] <= report["measured"]["covered"] <= 1
+
+
+def test_loaded_draft_says_whom_it_was_made_for_and_computes_what_was_trained(made: Path) -> None:
+    loaded = load(made)
+    assert loaded.info.name == "tiny"
+    assert loaded.info.made_for == loaded.card.target.weights_digest
+    assert loaded.module.get_output_embeddings().weight.shape[0] == 200
+    built = build_drafter(
+        DrafterConfig(Drafter.MODEL, made / "cache", str(made / "draft"), threads=1, budget=CacheBudget(1024))
+    )
+    assert built.abilities.vocabulary_map_digest == loaded.vocabulary.digest
+    assert built.abilities.vocabulary_size == loaded.info.vocabulary_size <= ROWS
+
+
+def rewritten(draft: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    card = json.loads((draft / CARD).read_text())
+    change(card)
+    (draft / CARD).write_text(json.dumps(card))
+
+
+def cut(draft: Path) -> None:
+    file = draft / WEIGHTS
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def flipped(draft: Path) -> None:
+    file = draft / WEIGHTS
+    content = bytearray(file.read_bytes())
+    content[-5] ^= 1
+    file.write_bytes(content)
+
+
+def other_map(draft: Path) -> None:
+    """Another id in the map, and a card whose digest of the file is right again."""
+    with safe_open(draft / WEIGHTS, framework="numpy") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    ids = tensors["vocabulary.ids"]
+    free = next(i for i in range(ROWS) if i not in set(ids.tolist()))
+    tensors["vocabulary.ids"] = np.sort(np.append(ids[1:], free).astype(np.int32))
+    save_file(tensors, draft / WEIGHTS)
+    rewritten(draft, lambda card: card.update(weights_digest=sha256_of(draft / WEIGHTS)))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "words"),
+    [
+        (cut, Corrupted, "the file was cut short or changed"),
+        (flipped, Corrupted, "wanted sha256"),
+        (other_map, Mismatch, "vocabulary map of 200 ids with digest"),
+        (lambda draft: (draft / WEIGHTS).unlink(), Corrupted, f"no {WEIGHTS}"),
+        (lambda draft: (draft / CARD).write_text("{"), Corrupted, "Invalid JSON"),
+        (lambda draft: rewritten(draft, lambda card: card.pop("head")), Corrupted, "head: Field required"),
+        (lambda draft: rewritten(draft, lambda card: card.update(layers=[0])), Mismatch, "too many"),
+        (lambda draft: (draft / CARD).unlink(), NotFound, f"no {CARD}"),
+    ],
+)
+def test_a_draft_that_is_not_as_it_was_made_is_refused(
+    made: Path, tmp_path: Path, spoil: Callable[[Path], None], error: type[ForewordError], words: str
+) -> None:
+    shutil.copytree(made / "draft", tmp_path / "draft")
+    spoil(tmp_path / "draft")
+    with pytest.raises(error, match=words):
+        load_draft(tmp_path / "draft", cache=made / "cache", threads=1)
+
+
+def test_a_draft_for_another_target_is_refused(made: Path, tmp_path: Path) -> None:
+    other = write_target(tmp_path / "other", seed=5)
+    with pytest.raises(Mismatch, match="made for a target whose embedding has digest"):
+        load(made, target=str(other))
+
+
+def test_sampling_into_a_corpus_of_another_kind_is_refused(made: Path) -> None:
+    with pytest.raises(InvalidField, match=r"with which .* was begun"):
+        Corpus(made / "corpus").claim({"seed": 77})
+
+
+def test_a_folder_is_a_draft_by_its_card(made: Path) -> None:
+    assert draft_folder(str(made / "draft")) == made / "draft"
+    assert draft_folder(str(made / "target")) is None
+    assert draft_folder("embedded") is None
+
+
+def test_map_turns_columns_into_ids_and_back() -> None:
+    vocabulary = VocabularyMap(np.array([2, 5, 9], np.int32), 12)
+    law = vocabulary.law_of(Law(None, np.array([0.2, 0.5, 0.3])))
+    assert [law.probability_of(token) for token in (2, 5, 9, 3)] == [0.2, 0.5, 0.3, 0.0]
+    assert vocabulary.law_of(Law.one_hot(1)).best == 5
+    mapped = vocabulary.parameters_of(
+        LawParameters(temperature=1.0, bias=((5, 1.5), (6, 2.0)), banned_ids=(2, 3), stop_ids=(9,))
+    )
+    assert (mapped.bias, mapped.banned_ids, mapped.stop_ids) == (((1, 1.5),), (0,), (2,))
+    assert vocabulary.columns_of((9, 4, 2)) == (2, 0)
+    assert vocabulary.digest != VocabularyMap(np.array([2, 5, 9], np.int32), 13).digest
+    with pytest.raises(Corrupted, match="ids that do not ascend"):
+        VocabularyMap(np.array([2, 2], np.int32), 12)
+    with pytest.raises(Corrupted, match="ids that do not ascend"):
+        VocabularyMap(np.array([2, 12], np.int32), 12)
