@@ -29,12 +29,14 @@ class DrafterChoice(Enum):
 
     MODEL = "model"
     LOOKUP = "lookup"
+    MIXED = "mixed"
     SYNTHETIC = "synthetic"
 
 
 _DEFAULT_MODELS = {
     DrafterChoice.MODEL: BUNDLED_NAME,
     DrafterChoice.LOOKUP: "",
+    DrafterChoice.MIXED: BUNDLED_NAME,
     DrafterChoice.SYNTHETIC: "synthetic",
 }
 
@@ -46,7 +48,8 @@ class DraftSettings(ServerSettings):
 
     drafter: DrafterChoice | None = setting(
         None,
-        "What drafts: a causal LM, prompt lookup, or a test model; none takes what model says, and lookup without one.",
+        "What drafts: a causal LM, prompt lookup, both (mixed: for each block the one that lately earned more), or a "
+        "test model; none takes what model says, and lookup without one.",
     )
     model: str = setting(
         "",
@@ -94,8 +97,14 @@ class DraftSettings(ServerSettings):
     stop_threshold: float = setting(
         0.0, "Estimated survival under which a block ends, whatever is ordered; 0 never does.", least=0, most=1
     )
-    lookup_min: int = setting(2, "Shortest n-gram that lookup searches for.", unit="tokens", least=1, most=64)
-    lookup_max: int = setting(4, "Longest n-gram that lookup searches for.", unit="tokens", least=1, most=64)
+    lookup_min: int = setting(
+        2,
+        "Fewest tokens at the end of the text that must have come before for lookup to write on; the longest such end "
+        "is what it goes on from.",
+        unit="tokens",
+        least=1,
+        most=64,
+    )
     max_sessions: int = setting(256, "Most sessions at a time.", unit="sessions", least=1)
     max_tokens: int | None = setting(
         None,
@@ -141,7 +150,7 @@ class DraftSettings(ServerSettings):
                 support_max=min(self.support_max, 1 << self.total_bits),
                 total_bits=self.total_bits,
             ),
-            lookup=LookupStyle(self.lookup_min, self.lookup_max).validate(),
+            lookup=LookupStyle(self.lookup_min).validate(),
         )
         room = Room(self.max_sessions, self.max_tokens)
         policy = Policy(self.gamma_max, self.stop_threshold, chunk=self.prefill_chunk, room=room)

@@ -55,6 +55,8 @@ class Writing:
     """One law for each candidate; None when all were one-hot."""
     survival: float = 1.0
     """Estimated probability that all candidates so far are kept."""
+    drafter: Drafter | None = None
+    """What drew the candidates; None for the drafter of the session's bounds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from draft_service.core.state import Outcome, Phase, Push, Session, Writing
 from foreword.protocol.messages import Block, BlockLaw, OneHot, SparseCounts, Tokens
-from foreword.protocol.words import Rule
+from foreword.protocol.words import Drafter, Rule
 from foreword.values import replace
 
 
@@ -37,6 +37,8 @@ class Drawn:
     """Whether the block should go now; what was drawn goes with it."""
     confidence: float = 1.0
     """Estimated probability that these candidates are kept when those before them were."""
+    drafter: Drafter | None = None
+    """What drew them, where a drafter has several parts; the same for all candidates of a block."""
 
 
 def start(session: Session, writing: Writing) -> Outcome:
@@ -75,6 +77,7 @@ def drawn(session: Session, work: Draw, result: Drawn) -> Outcome:
         ids=writing.ids + result.ids,
         laws=_laws(writing, result),
         survival=writing.survival * result.confidence,
+        drafter=result.drafter if result.ids else writing.drafter,
     )
     session = replace(session, writing=writing, cached=work.cached + len(work.rows))
     ended = any(token in session.law.stop_ids for token in result.ids)
@@ -120,6 +123,6 @@ def to_block(session: Session) -> Block:
         base=writing.base,
         digest=writing.digest,
         ids=writing.ids,
-        drafter=session.bounds.drafter,
+        drafter=session.bounds.drafter if writing.drafter is None else writing.drafter,
         law=law,
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from draft_service.drafters.choosing import Style
 from draft_service.drafters.lookup import LookupDrafter, LookupStyle
+from draft_service.drafters.mixed import MixedDrafter
 from draft_service.drafters.model import ModelDrafter
 from draft_service.drafters.port import Abilities, Drafter
 from draft_service.folder.card import is_draft
@@ -54,25 +56,32 @@ def build_drafter(config: DrafterConfig) -> Drafter:
     """Return the drafter; raises ForewordError for a model that is not there or does not load."""
     if config.kind is Kind.LOOKUP:
         return LookupDrafter(config.lookup)
-    if config.kind is Kind.MODEL and (folder := draft_folder(config.model)) is not None:
+    if config.kind is Kind.MIXED:
+        return MixedDrafter(config.lookup, _model_drafter(config), time.monotonic_ns)
+    return _model_drafter(config)
+
+
+def _model_drafter(config: DrafterConfig) -> ModelDrafter:
+    """Return the drafter of the model; a mixed one takes any as its part."""
+    if config.kind is not Kind.SYNTHETIC and (folder := draft_folder(config.model)) is not None:
         return _distilled(config, folder)
     source = parse_source(config.model)
-    synthetic = config.kind is Kind.SYNTHETIC
-    if synthetic is (source.synthetic is None):
-        wanted = "synthetic:…" if synthetic else "a real model"
+    kind = Kind.MODEL if source.synthetic is None else Kind.SYNTHETIC
+    if config.kind not in (kind, Kind.MIXED):
+        wanted = "synthetic:…" if config.kind is Kind.SYNTHETIC else "a real model"
         raise InvalidField("model", config.model, f"{wanted} for the drafter {config.kind.name.lower()}")
     built = build_runner(
         source,
         side=Side.DRAFT,
         cache=config.cache,
-        dtype=Dtype.FLOAT32 if synthetic else _dtype(config),
+        dtype=Dtype.FLOAT32 if kind is Kind.SYNTHETIC else _dtype(config),
         threads=config.threads or None,
         device=config.device,
         chunk=config.chunk,
         budget=config.budget,
     )
     info = replace(built.info, name=config.name) if config.name else built.info
-    abilities = Abilities(config.kind, built.runner.longest_context, info.vocabulary_size, info, built.cache_tokens)
+    abilities = Abilities(kind, built.runner.longest_context, info.vocabulary_size, info, built.cache_tokens)
     return ModelDrafter(built.runner, abilities, config.style)
 
 
@@ -82,7 +91,7 @@ def draft_folder(model: str) -> Path | None:
     return folder if model and is_draft(folder) else None
 
 
-def _distilled(config: DrafterConfig, folder: Path) -> Drafter:
+def _distilled(config: DrafterConfig, folder: Path) -> ModelDrafter:
     check_installed("torch", "transformers")
     import torch
 
@@ -105,7 +114,7 @@ def _distilled(config: DrafterConfig, folder: Path) -> Drafter:
     )
     memory, spare = runner.memory, config.budget.spare_pages
     abilities = Abilities(
-        config.kind,
+        Kind.MODEL,
         runner.longest_context,
         info.vocabulary_size,
         info,

@@ -72,7 +72,14 @@ class ModelDrafter:
         return self._draw(pens, plans, self._runner.forward(batch)[: len(pens)])
 
     def compare(self, jobs: Sequence[CompareJob]) -> list[int | ForewordError]:
-        """Guess as under `match`, or the likeliest token where there is no coupling: nothing guessed is ever sent."""
+        """Count what `guessed` says."""
+        return [found if isinstance(found, ForewordError) else sum(found) for found in self.guessed(jobs)]
+
+    def guessed(self, jobs: Sequence[CompareJob]) -> list[tuple[bool, ...] | ForewordError]:
+        """Return for each wanted token of a job whether it was guessed.
+
+        Guesses are as under `match`, or the likeliest token where there is no coupling: nothing guessed is ever sent.
+        """
         plans = [self._guessing(job.session) for job in jobs]
         batch: list[Rows] = []
         for job, plan in zip(jobs, plans, strict=True):
@@ -207,9 +214,9 @@ def _numbers(pens: Sequence[Pen], plans: list[Plan]) -> list[int]:
     return [int(next(numbers)[0]) if plan.manner.has_numbers else 0 for plan in plans]
 
 
-def _agreed(job: CompareJob, plan: Plan, laws: list[Law]) -> int:
+def _agreed(job: CompareJob, plan: Plan, laws: list[Law]) -> tuple[bool, ...]:
     keys, first, style = job.session.keys, job.compare.position, Style()
     guesses = (
         choose(plan.manner, law, keys, position=first + i, number=0, style=style).token for i, law in enumerate(laws)
     )
-    return sum(guess == token for guess, token in zip(guesses, job.compare.wanted, strict=True))
+    return tuple(guess == token for guess, token in zip(guesses, job.compare.wanted, strict=True))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from draft_service.core.state import Session
 from draft_service.core.writing import Draw, Drawn, draw
 from foreword.protocol.messages import SparseCounts
+from foreword.protocol.words import Drafter
 from foreword.values import replace
 
 
@@ -18,6 +19,7 @@ class Pen:
     __slots__ = (
         "_before",
         "_confidence",
+        "_drafter",
         "_laws",
         "_stop_ids",
         "_work",
@@ -59,6 +61,7 @@ class Pen:
         self._laws: tuple[SparseCounts, ...] | None = ()
         self._before = session.writing.survival
         self._confidence = 1.0
+        self._drafter: Drafter | None = None
 
     def add(self, drawn: Drawn) -> bool:
         """Take what a step drew; return whether the block is complete."""
@@ -72,6 +75,7 @@ class Pen:
         elif self._laws is not None:
             self._laws += drawn.laws
         self.ids += ids
+        self._drafter = drawn.drafter
         self.position += len(ids)
         self.left -= len(ids)
         self._confidence *= drawn.confidence
@@ -82,5 +86,5 @@ class Pen:
     def gathered(self, *, complete: bool) -> tuple[Draw, Drawn]:
         """Return all steps since the start as the work and result of one, for `core.writing.drawn`."""
         entered = (self._work.rows + self.ids)[: self.cached - self._work.cached]
-        result = Drawn(self.ids, self._laws, stop=complete, confidence=self._confidence)
+        result = Drawn(self.ids, self._laws, stop=complete, confidence=self._confidence, drafter=self._drafter)
         return replace(self._work, rows=entered), result

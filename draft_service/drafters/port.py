@@ -1,7 +1,9 @@
 """The port that drafters sit behind: batched drafting, reading ahead, and comparing guesses with what came.
 
-A drafter holds slots, one a session. It keeps no state of a session beside its cache: what to draw, and after which
-tokens, is in every pen and job. Rollback is their `cached`: what the slot holds beyond it is forgotten.
+A drafter holds slots, one a session. What to draw, and after which tokens, is in every pen and job. Rollback is their
+`cached`: what the slot holds beyond it is forgotten. Beside its cache a drafter may remember of a session how well it
+drafted: the next block's tokens tell what came where it had drawn, so nobody needs to tell it. What it remembers
+may choose how the next block is drawn, never what of a block that is drawn is sent.
 """
 
 from __future__ import annotations
@@ -77,7 +79,8 @@ class Drafter(Protocol):
     def step(self, pens: Sequence[Pen], reads: Sequence[ReadJob]) -> list[Drawn | ForewordError]:
         """Draw for all `pens` and read all `reads` in one pass; return one result a pen, in order.
 
-        A model gives one candidate a step, lookup a whole block. No slot comes twice; pens are not changed.
+        A model gives one candidate a step, lookup a whole block. One block has laws of one kind. No slot comes twice;
+        pens are not changed.
         """
 
     def compare(self, jobs: Sequence[CompareJob]) -> list[int | ForewordError]:

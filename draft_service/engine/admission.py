@@ -13,7 +13,10 @@ from foreword.values import replace
 RETRY_MS = 1000
 """When to ask again after a refusal for want of room."""
 LIGHT_TOKENS = 1 << 18
-"""Tokens of all sessions where a token takes little memory and no number is set; lookup indexes them in some 130 MB."""
+"""Tokens of all sessions where a token takes little memory and no number is set.
+
+Lookup indexes them in some 110 MB: 340 to 400 bytes a token of text, 610 where two ids are all there is.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def _session(sid: int, context: int, drafter: Drafter) -> Session:
     abilities = drafter.abilities
     message = DraftOpen(
         sid=sid,
-        tokens=(0,) * context,
+        tokens=tuple(i % (abilities.vocabulary_size or context) for i in range(context)),  # a mixed drafter's model
         prompt_len=context,
         law=LawParameters(temperature=0.0),
         keys=DraftKeys(bytes(16)),

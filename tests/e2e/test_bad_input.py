@@ -114,7 +114,7 @@ COMMANDS = {
     "unknown setting": Command(
         ("serve", "draft", "--drafter", "oracle"),
         USAGE,
-        r"drafter: got 'oracle', wanted one of model, lookup, synthetic .*",
+        r"drafter: got 'oracle', wanted one of model, lookup, mixed, synthetic .*",
     ),
     "nobody there": Command(
         ("generate", "x", "--address", "127.0.0.1:1"),

@@ -138,6 +138,8 @@ class Session:
     style: Style = Style.COUNTS
     """How the draft draws under `match`; under the other rules it draws from counts, unless one-hot."""
     tables: Tables = Tables()
+    quotes: Callable[[State], bool] = lambda state: False
+    """Whether another part of the draft writes the block: one-hot, with a token that the text says."""
     bits: int = 6
     gamma: Callable[[State], int] = lambda state: 2
     late: Callable[[State], float] = lambda state: 0.0
@@ -153,6 +155,8 @@ class Session:
     """Whether every emit is looked at, used or not."""
     planted_drop: Callable[[Law, int], bool] = lambda law, token: False
     """Whether to throw a drawn token away, and end the block."""
+    planted_quotes: Callable[[Law, int], bool] = lambda law, token: False
+    """Whether to let the other part write the block, by what was drawn first."""
     planted_rounding: bool = False
     """Whether to draw from the law before it is rounded."""
     planted_late: Callable[[Text], bool] = lambda ids: False
@@ -186,6 +190,8 @@ class Session:
 
     def _draft(self, state: State, tape: Tape, rule: Rule, base: int) -> Drafted:
         style = self.style if rule is Rule.MATCH or self.style is Style.ONE_HOT else Style.COUNTS
+        if self.quotes(state):
+            return self._quoted(state, rule)
         assumed = digest.extend(digest.EMPTY, state.text)
         ids: list[int] = []
         counts: list[SparseCounts] = []
@@ -202,6 +208,8 @@ class Session:
                 token = tape.settle(tape.choose(DRAFT_KEY, [(draft_address(assumed, state.round, base + i), law)])[0])
             if self.planted_drop(law, token):
                 break
+            if i == 0 and self.planted_quotes(law, token):
+                return self._quoted(state, rule)
             ids.append(token)
             counts.append(rounded)
             if self.stop(law, token):
@@ -209,6 +217,15 @@ class Session:
         if rule is Rule.MATCH:
             return Drafted(tuple(ids), None)
         return Drafted(tuple(ids), OneHot() if style is Style.ONE_HOT else tuple(counts))
+
+    def _quoted(self, state: State, rule: Rule) -> Drafted:
+        """Return what followed the last token when it came before, or else the token 0."""
+        ids: list[int] = []
+        for _ in range(self.gamma(state)):
+            text = (*state.text, *ids)
+            places = [i for i in range(1, len(text)) if text[i - 1] == text[-1]]
+            ids.append(text[places[-1]] if places else 0)
+        return Drafted(tuple(ids), None if rule is Rule.MATCH else OneHot())
 
 
 def text_law(session: Session, horizon: int) -> dict[Text, float]:

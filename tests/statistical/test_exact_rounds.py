@@ -122,6 +122,27 @@ def test_the_rule_changes_with_what_was_committed(style: Style) -> None:
     assert distance(session, 5) < EXACT
 
 
+@every_rule
+def test_a_draft_of_two_parts_that_chooses_by_everything_seen(rule: Rule, style: Style) -> None:
+    """The mixed drafter: for each block lookup or the model, by how blocks did and what the text is."""
+
+    def quotes(state: State) -> bool:
+        return state.seen == 1 or state.text[-1:] == (0,)
+
+    session = Session(lambda _: rule, style, gamma=up_to(2, 5), quotes=quotes, note=everything, look=True)
+    assert distance(session, 5) < EXACT
+
+
+@pytest.mark.parametrize("rule", [Rule.TOKEN, Rule.BLOCK])
+def test_a_part_that_is_chosen_by_what_was_drawn_is_noticed(rule: Rule) -> None:
+    """The planted bug: the model's block is thrown away for lookup's where its first candidate was unlikely."""
+
+    def quotes(law: Law, token: int) -> bool:
+        return law.probability_of(token) < 0.4
+
+    assert distance(Session(lambda _: rule, gamma=up_to(2, 4), planted_quotes=quotes), 4) > 0.01
+
+
 def test_match_forgives_a_draft_that_discards_lies_and_dawdles() -> None:
     session = Session(
         lambda _: Rule.MATCH,

@@ -11,15 +11,16 @@ from draft_service.core.reading import Compare, Read
 from draft_service.core.state import Bounds, Session
 from draft_service.drafters.choosing import Style
 from draft_service.drafters.lookup import LookupDrafter, LookupStyle
+from draft_service.drafters.mixed import MixedDrafter
 from draft_service.drafters.model import ModelDrafter
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.port import Abilities, CompareJob, Drafter, ReadJob
-from draft_service.engine.costs import measure_costs
+from draft_service.engine.costs import SESSIONS, measure_costs
 from foreword.errors import ForewordError
 from foreword.laws.counts import validate_block
 from foreword.laws.parameters import LawParameters
 from foreword.models.synthetic import SyntheticModel
-from foreword.protocol.messages import Advance, DraftKeys, DraftOpen, TargetAddress, Tokens
+from foreword.protocol.messages import Advance, DraftKeys, DraftOpen, OneHot, TargetAddress, Tokens
 from foreword.protocol.words import Drafter as Kind
 from foreword.protocol.words import Rule
 from foreword.testing.synthetic import Side, SyntheticRunner
@@ -32,13 +33,17 @@ GREEDY, WARM = LawParameters(temperature=0.0), LawParameters(temperature=0.9)
 
 
 def lookup() -> Drafter:
-    return LookupDrafter(LookupStyle(shortest=1, longest=3))
+    return LookupDrafter(LookupStyle(shortest=1))
 
 
-def synthetic() -> Drafter:
+def synthetic() -> ModelDrafter:
     model = SyntheticModel(vocabulary=VOCABULARY, step_ms=0.0, context=200)
     abilities = Abilities(Kind.SYNTHETIC, model.context, model.vocabulary, None)
     return ModelDrafter(SyntheticRunner(model, side=Side.DRAFT), abilities, Style())
+
+
+def mixed() -> Drafter:
+    return MixedDrafter(LookupStyle(shortest=2), synthetic(), lambda: 0)
 
 
 def real() -> Drafter:
@@ -51,7 +56,7 @@ def real() -> Drafter:
     return ModelDrafter(runner, Abilities(Kind.MODEL, 200, VOCABULARY, None), Style())
 
 
-@pytest.fixture(params=[lookup, synthetic, real], ids=lambda make: make.__name__)
+@pytest.fixture(params=[lookup, synthetic, mixed, real], ids=lambda make: make.__name__)
 def make(request: pytest.FixtureRequest) -> Callable[[], Drafter]:
     """Return a function that makes an empty drafter; two of them draft the same."""
     return request.param
@@ -124,6 +129,24 @@ def test_rollback_is_cutting_back(make: Callable[[], Drafter], kept: int) -> Non
     assert block(drafter, 0, drafting(after, cached=cached)).ids == block(fresh, 0, drafting(after)).ids
 
 
+def test_what_is_remembered_of_blocks_leaves_the_next_ones_lawful(make: Callable[[], Drafter]) -> None:
+    """Whatever came where blocks had been drawn: all of a block, a part, or nothing, or after a cut far back."""
+    drafter = make()
+    drafter.open(0)
+    text, cached = TEXT, 0
+    for round in range(1, 25):
+        session = drafting(text, rule=Rule.BLOCK, law=WARM, cached=cached)
+        pen = block(drafter, 0, session)
+        _, drawn = pen.gathered(complete=True)
+        validate_block(drawn.laws or OneHot(), drawn.ids, VOCABULARY)
+        assert (drawn.laws is None) is (drawn.drafter is Kind.LOOKUP)
+        kept = round % (len(drawn.ids) + 1)
+        cached = min(pen.cached, len(text) + kept)
+        text = (*text, *drawn.ids[:kept], round % 4)
+        if round % 7 == 0:
+            text, cached = text[:6], min(cached, 3)
+
+
 def test_slots_do_not_disturb_each_other(make: Callable[[], Drafter]) -> None:
     drafter, alone = make(), make()
     for slot in (0, 1, 2):
@@ -156,7 +179,7 @@ def test_guesses_are_those_that_it_would_draft(make: Callable[[], Drafter]) -> N
 def test_costs_are_measured_and_nothing_is_left(make: Callable[[], Drafter]) -> None:
     drafter = make()
     points = measure_costs(drafter)
-    assert [point.rows for point in points] == [1, 2, 4, 8]
+    assert [point.rows for point in points] == list(SESSIONS)
     assert all(point.step_us >= 0 for point in points)
     assert drafter.resident_tokens == 0
     drafter.open(0)

@@ -125,6 +125,21 @@ async def test_lookup_needs_no_model(start: Start) -> None:
             assert (await target.block(2)).ids == ()
 
 
+async def test_a_mixed_draft_says_of_each_block_who_wrote_it(start: Start) -> None:
+    async with ScriptedTarget("T1") as target, start(DrafterChoice.MIXED) as draft:
+        info = await draft.info()
+        assert info.server.drafter is Drafter.MIXED
+        assert info.server.model is not None
+        async with draft.orchestrator() as orchestrator:
+            orchestrator.open(1, target.ticket(1), tokens=(1, 2, 3, 4, 5, 1, 2, 3))
+            orchestrator.order(1, 1)
+            block = await target.next(Block)
+            assert (block.ids, block.drafter) == ((4, 5, 1, 2), Drafter.LOOKUP)
+            target.verdict(block, 1, 60)
+            block = await target.block(2)  # 4, 60 never came before
+            assert (len(block.ids), block.drafter) == (4, Drafter.SYNTHETIC)
+
+
 async def test_a_broken_link_is_told_and_dialled_again_and_the_block_comes_again(scene: Scene) -> None:
     _, target, orchestrator = scene
     orchestrator.open(1, target.ticket(1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from draft_service.core.writing import Drawn
 from draft_service.drafters.lookup import LookupDrafter, LookupStyle
 from draft_service.drafters.pen import Pen
 from draft_service.engine.engine import Policy
@@ -65,6 +66,35 @@ def test_a_block_is_no_longer_than_what_is_left() -> None:
     assert drawn.ids == (4, 5)  # type: ignore[union-attr]
 
 
-def test_sizes_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(InvalidField, match="lookup_min: got 5, wanted a whole number from 1 to lookup_max, 4"):
-        LookupDrafter(LookupStyle(shortest=5))
+def test_a_match_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidField, match="lookup_min: got 0, wanted a whole number from 1"):
+        LookupDrafter(LookupStyle(shortest=0))
+
+
+def test_short_matches_are_less_certain_than_long_ones() -> None:
+    """The last three tokens came before, and all that follows is reached through longer and longer matches."""
+    short, long = LookupDrafter(LookupStyle()), LookupDrafter(LookupStyle())
+    lengths = []
+    for drafter, text in ((short, (1, 2, 3, 4, 9, 1, 2)), (long, (*range(40), 50, *range(30)))):
+        drafter.open(0)
+        (drawn,) = drafter.step([Pen(0, ordered(text, gamma=8, stop_threshold=0.4))], [])
+        assert isinstance(drawn, Drawn)
+        lengths.append(len(drawn.ids))
+        assert (drawn.confidence < 0.4) is (drafter is short)
+    assert lengths == [2, 8]  # a candidate under the threshold is the last one, and is sent
+
+
+def test_a_session_learns_what_its_matches_are_worth() -> None:
+    ours = Bench(LookupDrafter(LookupStyle()), Policy(stop_threshold=0.2))
+    ours.open(opening(1, REPEATING))
+    ours.settle()
+    ours.order(1, 1, gamma=8)
+    ours.settle()
+    lengths = []
+    for round in range(2, 30):
+        (block,) = ours.blocks()
+        lengths.append(len(block.ids))
+        ours.order(1, round, (100 + round, 1, 2), gamma=8)  # 1, 2 came before, and what comes next is always new
+        ours.settle()
+    assert lengths[1] > 1
+    assert lengths[-1] == 1

@@ -67,7 +67,7 @@ def test_flags_reach_the_engine(tmp_path: Path) -> None:
     ("flag", "value", "message"),
     [
         ("gamma_max", "0", r"gamma_max: got 0, wanted a whole number from 1 to 256 \(flag --gamma-max\)"),
-        ("drafter", "oracle", r"drafter: got 'oracle', wanted one of model, lookup, synthetic"),
+        ("drafter", "oracle", r"drafter: got 'oracle', wanted one of model, lookup, mixed, synthetic"),
         ("support_mass", "1.5", "support_mass: got 1.5, wanted a number over 0 and up to 1"),
     ],
 )
@@ -89,6 +89,15 @@ def test_a_model_without_a_drafter_says_what_drafts(model: str, kind: Drafter) -
     """It was left out without a word: lookup drafted."""
     config = load(DraftSettings, flags={("model",): model}).engine_config().drafter
     assert (config.kind, config.model) == (kind, model)
+
+
+@pytest.mark.parametrize(("model", "wanted"), [("", "bundled"), ("synthetic:vocab=16", "synthetic:vocab=16")])
+def test_a_mixed_drafter_takes_any_model(model: str, wanted: str) -> None:
+    config = DraftSettings(drafter=DrafterChoice.MIXED, model=model).engine_config().drafter
+    assert (config.kind, config.model) == (Drafter.MIXED, wanted)
+    if model:
+        abilities = build_drafter(config).abilities
+        assert (abilities.kind, abilities.vocabulary_size) == (Drafter.MIXED, 16)
 
 
 def test_lookup_with_a_model_is_refused() -> None:
