@@ -11,6 +11,7 @@ from foreword.models.dtype import Dtype
 from foreword.settings.base import ServerSettings, start_timeout
 from foreword.settings.fields import setting
 from target_service.core.policy import StepPolicyName
+from target_service.local.build import LocalDrafterName
 
 
 class TargetSettings(ServerSettings):
@@ -79,6 +80,9 @@ class TargetSettings(ServerSettings):
     step_policy: StepPolicyName = setting(
         StepPolicyName.WORTHWHILE,
         "When a step starts: as soon as it can, with everybody, or when waiting does not pay.",
+    )
+    local_drafter: LocalDrafterName = setting(
+        LocalDrafterName.LOOKUP, "What the target drafts with itself while a session has no draft."
     )
     gamma_max: int = setting(
         32, "Longest block that is verified; a longer one is refused.", unit="candidates", least=1, most=256

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from draft_service.core.writing import Drawn
-from draft_service.drafters.ngrams import NgramIndex
+from foreword.lookup.ngrams import NgramIndex
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.port import Abilities, CompareJob, ReadJob
 from foreword.errors import ForewordError, InvalidField

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draft_service.drafters.ngrams import NgramIndex
+from foreword.lookup.ngrams import NgramIndex
 
 TEXTS = st.lists(st.integers(0, 2), max_size=40).map(tuple)
 

@@ -1,0 +1,62 @@
+"""Asks the target's own drafter for candidates, for all sessions whose lease wants some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from foreword.protocol.messages import LocalOrder
+from foreword.values import replace
+from target_service.core.state import Session
+from target_service.core.step import context_from, guessed, wanted_guess
+from target_service.engine.record import Record
+from target_service.local.port import LocalDrafter, Wish
+
+TOLD_AT_ONCE = 2048
+"""Most tokens that the drafter is told before one step: a long prompt is told over several, which are plain ones."""
+
+
+class Guessing:
+    """Tells the drafter how texts go on, and sessions what it guesses; without a drafter all leases are plain."""
+
+    def __init__(self, drafter: LocalDrafter | None) -> None:
+        self._drafter = drafter
+
+    def guess(self, records: Sequence[Record]) -> None:
+        """Write candidates for the next step of those who want some, just before the step is built."""
+        if self._drafter is None:
+            return
+        asking: list[Record] = []
+        wishes: list[Wish] = []
+        left = TOLD_AT_ONCE
+        for record in records:
+            most = wanted_guess(record.session)
+            if not most or not self._serves(record.session):
+                continue
+            wish = _wish(record, most, at_once=left)
+            left -= len(wish.new)
+            asking.append(record)
+            wishes.append(wish)
+        if not wishes:
+            return
+        for record, wish, guess in zip(asking, wishes, self._drafter.guess(wishes), strict=True):
+            session = replace(record.session, told=wish.stands + len(wish.new))
+            record.session = guessed(session, guess)
+
+    def forget(self, slot: int) -> None:
+        """Free what the drafter holds of a session that is over."""
+        if self._drafter is not None:
+            self._drafter.close(slot)
+
+    def _serves(self, session: Session) -> bool:
+        """Whether the session asks for this drafter, and is not too long for it."""
+        drafter, order = self._drafter, session.commit.order if session.commit else None
+        asked = drafter is not None and isinstance(order, LocalOrder) and order.drafter is drafter.kind
+        return asked and drafter is not None and session.length < drafter.longest_context
+
+
+def _wish(record: Record, most: int, *, at_once: int) -> Wish:
+    session = record.session
+    new = context_from(session, session.told)
+    if len(new) > at_once:
+        return Wish(record.slot, session, session.told, new[:at_once], most=0)
+    return Wish(record.slot, session, session.told, new, most)
