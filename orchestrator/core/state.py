@@ -116,7 +116,7 @@ class Session:
     """The Commit that is out."""
     recalled: bool = False
     draft: DraftPart = DraftPart()
-    local: LocalRecord = LocalRecord()
+    local: LocalRecord = field(default_factory=LocalRecord)
     """How candidates of targets' own drafters have fared."""
     client_full: bool = False
     fallbacks: int = 0

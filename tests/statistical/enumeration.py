@@ -23,6 +23,7 @@ from foreword.laws.counts import counts_law, to_counts
 from foreword.laws.law import Law
 from foreword.laws.parameters import LawParameters
 from foreword.laws.pipeline import LawRows, target_laws
+from foreword.lookup.ngrams import NgramIndex
 from foreword.protocol import digest
 from foreword.protocol.messages import BlockLaw, OneHot, SparseCounts, TargetKeys
 from foreword.protocol.words import Rule
@@ -84,6 +85,8 @@ class Style(Enum):
     COUPLED = auto()
     """With the target's own numbers."""
     LIKELIEST = auto()
+    LOOKUP = auto()
+    """What followed an earlier occurrence of the end of the text, said to be certain; nothing where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,8 @@ class Session:
         return State(state.text + committed, blocks, round=blocks // self.lease + 1, seen=self.note(outcome))
 
     def _draft(self, state: State, tape: Tape, rule: Rule, base: int) -> Drafted:
+        if self.style is Style.LOOKUP:
+            return _looked_up(state.text, self.gamma(state))
         style = self.style if rule is Rule.MATCH or self.style is Style.ONE_HOT else Style.COUNTS
         assumed = digest.extend(digest.EMPTY, state.text)
         ids: list[int] = []
@@ -209,6 +214,12 @@ class Session:
         if rule is Rule.MATCH:
             return Drafted(tuple(ids), None)
         return Drafted(tuple(ids), OneHot() if style is Style.ONE_HOT else tuple(counts))
+
+
+def _looked_up(text: Text, gamma: int) -> Drafted:
+    index = NgramIndex(1, 2)
+    index.extend(text)
+    return Drafted(tuple(index.continuation(gamma)) if gamma > 0 else (), OneHot())
 
 
 def text_law(session: Session, horizon: int) -> dict[Text, float]:
