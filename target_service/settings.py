@@ -11,7 +11,6 @@ from foreword.models.dtype import Dtype
 from foreword.settings.base import ServerSettings, start_timeout
 from foreword.settings.fields import setting
 from target_service.core.policy import StepPolicyName
-from target_service.local.build import LocalDrafterName
 
 
 class TargetSettings(ServerSettings):
@@ -81,8 +80,10 @@ class TargetSettings(ServerSettings):
         StepPolicyName.WORTHWHILE,
         "When a step starts: as soon as it can, with everybody, or when waiting does not pay.",
     )
-    local_drafter: LocalDrafterName = setting(
-        LocalDrafterName.LOOKUP, "What the target drafts with itself while a session has no draft."
+    local_drafter: str = setting(
+        "lookup",
+        "What the target drafts with itself while a session has no draft: prompt lookup, another model, or nothing.",
+        wanted="lookup, none, or a model source",
     )
     gamma_max: int = setting(
         32, "Longest block that is verified; a longer one is refused.", unit="candidates", least=1, most=256

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from draft_service.core.writing import Drawn
-from foreword.lookup.ngrams import NgramIndex
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.port import Abilities, CompareJob, ReadJob
 from foreword.errors import ForewordError, InvalidField
+from foreword.lookup.ngrams import NgramIndex
 from foreword.protocol.words import Drafter as Kind
 
 

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import structlog
+
 from foreword.protocol.messages import LocalOrder
 from foreword.values import replace
 from target_service.core.state import Session
 from target_service.core.step import context_from, guessed, wanted_guess
+from target_service.engine.outbox import Outbox
 from target_service.engine.record import Record
 from target_service.local.port import LocalDrafter, Wish
 
-TOLD_AT_ONCE = 2048
-"""Most tokens that the drafter is told before one step: a long prompt is told over several, which are plain ones."""
+_log = structlog.stdlib.get_logger(__name__)
+
+FAILURES = 3
+"""Times in a row that the drafter may raise before it is left alone."""
 
 
 class Guessing:
     """Tells the drafter how texts go on, and sessions what it guesses; without a drafter all leases are plain."""
 
-    def __init__(self, drafter: LocalDrafter | None) -> None:
+    def __init__(self, drafter: LocalDrafter | None, outbox: Outbox) -> None:
         self._drafter = drafter
+        self._outbox = outbox
+        self._failures = 0
 
     def guess(self, records: Sequence[Record]) -> None:
         """Write candidates for the next step of those who want some, just before the step is built."""
@@ -27,7 +34,7 @@ class Guessing:
             return
         asking: list[Record] = []
         wishes: list[Wish] = []
-        left = TOLD_AT_ONCE
+        left = self._drafter.at_once
         for record in records:
             most = wanted_guess(record.session)
             if not most or not self._serves(record.session):
@@ -38,7 +45,13 @@ class Guessing:
             wishes.append(wish)
         if not wishes:
             return
-        for record, wish, guess in zip(asking, wishes, self._drafter.guess(wishes), strict=True):
+        try:
+            guesses = self._drafter.guess(wishes)
+        except Exception as error:  # candidates are never needed: these sessions take a plain step
+            self._failed(error)
+            return
+        self._failures = 0
+        for record, wish, guess in zip(asking, wishes, guesses, strict=True):
             session = replace(record.session, told=wish.stands + len(wish.new))
             record.session = guessed(session, guess)
 
@@ -46,6 +59,13 @@ class Guessing:
         """Free what the drafter holds of a session that is over."""
         if self._drafter is not None:
             self._drafter.close(slot)
+
+    def _failed(self, error: Exception) -> None:
+        self._outbox.count("failed_guess")
+        self._failures += 1
+        _log.warning("guessing failed", reason=str(error), in_a_row=self._failures)
+        if self._failures >= FAILURES:
+            self._drafter = None
 
     def _serves(self, session: Session) -> bool:
         """Whether the session asks for this drafter, and is not too long for it."""

@@ -67,7 +67,7 @@ class Engine:
         self._outbox = Outbox()
         room = Room(runner, block=bars.gamma_max, longest_length=bars.longest_length)
         self._line = Line(runner, room, max_sessions=bars.max_sessions)
-        guessing = Guessing(local)
+        guessing = Guessing(local, self._outbox)
         self._sessions = Sessions(runner, self._line, self._outbox, guessing, instance=options.instance)
         self._intake = Intake(self._sessions, self._line, self._outbox, bars=bars)
         self._beginnings = Beginnings(runner, self._line, self._intake, self._outbox)

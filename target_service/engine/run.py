@@ -19,7 +19,7 @@ from target_service.engine.loop import Engine, EngineOptions
 from target_service.engine.messages import Described
 from target_service.engine.models import Loaded, ModelSettings, load
 from target_service.engine.warmup import warm_up
-from target_service.local.build import LocalDrafterName, local_drafter
+from target_service.local.build import local_drafter
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -39,7 +39,7 @@ class EngineSettings:
     gamma_max: int
     log_level: LogLevel
     log_format: LogFormat
-    local_drafter: LocalDrafterName = LocalDrafterName.NONE
+    local_drafter: str = "none"
 
 
 def serve(channel: EngineChannel, settings: EngineSettings) -> None:
@@ -69,7 +69,7 @@ def serve_model(channel: EngineChannel, settings: EngineSettings, loaded: Loaded
         vocabulary_size=runner.vocabulary_size,
         gamma_max=settings.gamma_max,
     )
-    local = local_drafter(settings.local_drafter)
+    local = local_drafter(settings.local_drafter, settings.model, loaded.info)
     engine = Engine(
         runner,
         EncodingChannel(channel, Limits(vocabulary=runner.vocabulary_size)),

@@ -32,6 +32,11 @@ class LocalLookup:
         """Most tokens of one session."""
         return LONGEST_CONTEXT
 
+    @property
+    def at_once(self) -> int:
+        """As many as take a few milliseconds."""
+        return 2048
+
     def guess(self, wishes: Sequence[Wish]) -> list[Guess]:
         """Return the continuations; none where the end of the text is new."""
         return [Guess(self._continuation(wish), OneHot(), Drafter.LOOKUP) for wish in wishes]

@@ -41,6 +41,10 @@ class LocalDrafter(Protocol):
     def longest_context(self) -> int:
         """Most tokens of one session."""
 
+    @property
+    def at_once(self) -> int:
+        """Most tokens that it is told before one step; texts that have more to tell take plain steps meanwhile."""
+
     def guess(self, wishes: Sequence[Wish]) -> list[Guess]:
         """Return candidates for each wish, in order: up to `most`, perhaps none, and the law they were drawn from.
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from foreword.client import AsyncClient
+from foreword.errors import InvalidField
 from foreword.protocol.generation import Choice, Delta, TokenPrompt
 from foreword.protocol.words import TokenSource
-from target_service.local.build import LocalDrafterName
 from tests.integration.orchestrator.services import start_draft, start_orchestrator, start_target
 
 pytestmark = pytest.mark.asyncio
@@ -50,9 +50,25 @@ async def test_without_a_draft_lookup_runs_in_the_target_and_the_text_is_that_of
         assert fast.usage.drafts_used == 0
 
 
+async def test_a_draft_model_beside_the_targets_own(tmp_path: Path) -> None:
+    beside = MODEL.format(step_ms=0)
+    for plain, fast in await texts(tmp_path, target={"local_drafter": beside}, orchestrator={}):
+        assert plain.ids == fast.ids
+        assert fast.usage.acceptance_length is not None
+        assert fast.usage.acceptance_length > 2
+        assert fast.usage.plain_steps < 10
+        assert fast.usage.drafts_used == 0
+
+
+async def test_a_model_with_another_tokenizer_is_refused(tmp_path: Path) -> None:
+    target = start_target(tmp_path, model=MODEL.format(step_ms=1), local_drafter="synthetic:vocab=64")
+    with pytest.raises(InvalidField, match=r"local_drafter: got .*synthetic:vocab=64.*, wanted a model with the tok"):
+        await target.ready()
+
+
 @pytest.mark.parametrize(
     ("target", "orchestrator"),
-    [({"local_drafter": LocalDrafterName.NONE}, {}), ({}, {"local_drafts": False})],
+    [({"local_drafter": "none"}, {}), ({}, {"local_drafts": False})],
     ids=["at the target", "at the orchestrator"],
 )
 async def test_either_side_can_switch_it_off(

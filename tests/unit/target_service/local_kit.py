@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from foreword.laws.parameters import LawParameters
-from foreword.protocol.messages import BlockLaw, LocalOrder, OneHot, Result, Tokens
+from foreword.protocol.messages import LocalOrder, OneHot, Result, Tokens
 from foreword.protocol.words import Drafter
 from target_service.core.state import Guess
 from target_service.engine.messages import Events, FromEngine
-from target_service.local.port import LocalDrafter, Wish
+from target_service.local.port import Wish
 from tests.unit.target_service.kit import GREEDY, PROMPT, Bench, Peer, open_session
 
 
@@ -19,16 +19,15 @@ class TextDrafter:
     kind = Drafter.LOOKUP
 
     def __init__(
-        self, guess: Callable[[Tokens, int], Tokens], *, law: BlockLaw | None = None, longest_context: int = 1 << 20
+        self, guess: Callable[[Tokens, int], Tokens], *, longest_context: int = 1 << 20, at_once: int = 1 << 20
     ) -> None:
-        self.longest_context = longest_context
+        self.longest_context, self.at_once = longest_context, at_once
         self.texts: dict[int, Tokens] = {}
         self.told: list[int] = []
         self._guess = guess
-        self._law = OneHot() if law is None else law
 
     def guess(self, wishes: Sequence[Wish]) -> list[Guess]:
-        return [Guess(self._one(wish), self._law, self.kind) for wish in wishes]
+        return [Guess(self._one(wish), OneHot(), self.kind) for wish in wishes]
 
     def close(self, slot: int) -> None:
         self.texts.pop(slot, None)
@@ -53,9 +52,10 @@ def leased(
     law: LawParameters = GREEDY,
     prompt: Tokens = PROMPT,
     seconds: float = 4.0,
+    drafter: Drafter = Drafter.LOOKUP,
 ) -> list[Result]:
     """Decode `length` tokens by local leases of up to `limits` tokens in turn; return their Results."""
-    orders = [LocalOrder(Drafter.LOOKUP, gamma, limit) for limit in limits]
+    orders = [LocalOrder(drafter, gamma, limit) for limit in limits]
     count = 0
 
     def order() -> LocalOrder:
@@ -74,8 +74,3 @@ def leased(
     bench.command(open_session(peer.sid, tokens=prompt, law=law, first=peer.commit(order()), max_output=length))
     bench.run(1000 * seconds)
     return bench.events(Result)
-
-
-def with_drafter(drafter: LocalDrafter | None, **settings: object) -> Bench:
-    """Return a bench whose engine has this drafter."""
-    return Bench(local=drafter, **settings)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from foreword.laws.parameters import LawParameters
 from foreword.models.synthetic import SyntheticModel
 from foreword.protocol.messages import LocalOrder, PlainOrder, Recall, Result, TargetOpened, Tokens, VerdictNotice
 from foreword.protocol.words import Drafter, ResultKind, Rule
-from target_service.engine import guessing, judge
+from target_service.engine import judge
 from target_service.engine.messages import Events, FromEngine, Status, StepReport
 from target_service.local.lookup import LocalLookup
 from tests.unit.target_service.kit import (
@@ -205,11 +205,10 @@ def test_a_session_that_was_preempted_goes_on_with_the_same_text() -> None:
     bench.check_pages()
 
 
-def test_a_long_prompt_is_told_in_pieces_beside_plain_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guessing, "TOLD_AT_ONCE", 16)
+def test_a_long_prompt_is_told_in_pieces_beside_plain_steps() -> None:
     prompt = PROMPT * 12
     own = reference(MODEL, 20, prompt=prompt)
-    drafter = TextDrafter(lambda text, most: own[len(text) - len(prompt) :][:most])
+    drafter = TextDrafter(lambda text, most: own[len(text) - len(prompt) :][:most], at_once=16)
     bench, peer = Bench(model=MODEL, local=drafter), Peer(prompt=prompt)
     results = leased(bench, peer, length=20, prompt=prompt)
     assert peer.output == own
@@ -296,6 +295,23 @@ def test_a_base_that_stands_still_is_caught(rule: Rule, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(judge, "gather", at_the_commit)
     assert max(noted(rule, monkeypatch).values()) > 1
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_a_drafter_that_fails_costs_its_candidates_and_nothing_else(times: int) -> None:
+    own = reference(MODEL, LENGTH)
+    failures = iter(range(times))
+
+    def guess(text: Tokens, most: int) -> Tokens:
+        if len(text) > 12 and next(failures, None) is not None:
+            raise RuntimeError("planted")
+        return own[len(text) - 5 :][:most]
+
+    bench, peer = Bench(model=MODEL, local=TextDrafter(guess)), Peer()
+    results = leased(bench, peer)
+    assert peer.output == own
+    assert sum(status.counts.get("failed_guess", 0) for status in statuses(bench)) == min(times, 3)
+    assert any(r.ids for r in results if r.base > 20) == (times < 3), "it is left alone in the end"
 
 
 def test_plain_orders_stay_plain() -> None:
