@@ -32,17 +32,7 @@ class Guessing:
         """Write candidates for the next step of those who want some, just before the step is built."""
         if self._drafter is None:
             return
-        asking: list[Record] = []
-        wishes: list[Wish] = []
-        left = self._drafter.at_once
-        for record in records:
-            most = wanted_guess(record.session)
-            if not most or not self._serves(record.session):
-                continue
-            wish = _wish(record, most, at_once=left)
-            left -= len(wish.new)
-            asking.append(record)
-            wishes.append(wish)
+        asking, wishes = _wishes(self._drafter, records)
         if not wishes:
             return
         try:
@@ -67,11 +57,29 @@ class Guessing:
         if self._failures >= FAILURES:
             self._drafter = None
 
-    def _serves(self, session: Session) -> bool:
-        """Whether the session asks for this drafter, and is not too long for it."""
-        drafter, order = self._drafter, session.commit.order if session.commit else None
-        asked = drafter is not None and isinstance(order, LocalOrder) and order.drafter is drafter.kind
-        return asked and drafter is not None and session.length < drafter.longest_context
+
+def _wishes(drafter: LocalDrafter, records: Sequence[Record]) -> tuple[list[Record], list[Wish]]:
+    """Return who tells and asks something, the oldest first as far as telling goes."""
+    asking: list[Record] = []
+    wishes: list[Wish] = []
+    left = drafter.at_once
+    for record in records:
+        most = wanted_guess(record.session)
+        if not most or not _serves(drafter, record.session):
+            continue
+        wish = _wish(record, most, at_once=left)
+        left -= len(wish.new)
+        if wish.new or wish.most:
+            asking.append(record)
+            wishes.append(wish)
+    return asking, wishes
+
+
+def _serves(drafter: LocalDrafter, session: Session) -> bool:
+    """Whether the session asks for this drafter, and is not too long for it."""
+    order = session.commit.order if session.commit else None
+    asked = isinstance(order, LocalOrder) and order.drafter is drafter.kind
+    return asked and session.length < drafter.longest_context
 
 
 def _wish(record: Record, most: int, *, at_once: int) -> Wish:

@@ -114,7 +114,9 @@ class LocalModel:
         return batch
 
     def _law_rows(self, pen: Pen, logits: Logits) -> LawRows:
-        session, prompt, output = pen.session, (), ()
+        session = pen.session
+        prompt: Tokens = ()
+        output: Tokens = ()
         if session.law.penalizes:
             length = session.sequence.prompt_len
             text = session.context + pen.ids

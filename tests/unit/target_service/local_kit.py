@@ -8,7 +8,7 @@ from foreword.laws.parameters import LawParameters
 from foreword.protocol.messages import LocalOrder, OneHot, Result, Tokens
 from foreword.protocol.words import Drafter
 from target_service.core.state import Guess
-from target_service.engine.messages import Events, FromEngine
+from target_service.engine.messages import Events, FromEngine, Status
 from target_service.local.port import Wish
 from tests.unit.target_service.kit import GREEDY, PROMPT, Bench, Peer, open_session
 
@@ -74,3 +74,7 @@ def leased(
     bench.command(open_session(peer.sid, tokens=prompt, law=law, first=peer.commit(order()), max_output=length))
     bench.run(1000 * seconds)
     return bench.events(Result)
+
+
+def statuses(bench: Bench) -> list[Status]:
+    return [message for _, batch in bench.channel.batches for message in batch if isinstance(message, Status)]

@@ -14,7 +14,7 @@ from foreword.models.synthetic import SyntheticModel
 from foreword.protocol.messages import LocalOrder, PlainOrder, Recall, Result, TargetOpened, Tokens, VerdictNotice
 from foreword.protocol.words import Drafter, ResultKind, Rule
 from target_service.engine import judge
-from target_service.engine.messages import Events, FromEngine, Status, StepReport
+from target_service.engine.messages import Events, FromEngine, StepReport
 from target_service.local.lookup import LocalLookup
 from tests.unit.target_service.kit import (
     GREEDY,
@@ -26,7 +26,7 @@ from tests.unit.target_service.kit import (
     open_session,
     reference,
 )
-from tests.unit.target_service.local_kit import TextDrafter, leased
+from tests.unit.target_service.local_kit import TextDrafter, leased, statuses
 
 MODEL = SyntheticModel(vocabulary=64, step_ms=20.0)
 LENGTH = 40
@@ -179,10 +179,6 @@ def test_many_sessions_share_the_steps_and_are_asked_for_at_once() -> None:
     assert sum(r.guessed + r.plain for r in reports) == len(bench.events(Result))
 
 
-def statuses(bench: Bench) -> list[Status]:
-    return [message for _, batch in bench.channel.batches for message in batch if isinstance(message, Status)]
-
-
 def test_a_session_that_was_preempted_goes_on_with_the_same_text() -> None:
     own = reference(MODEL, LENGTH)
     bench = Bench(model=MODEL, local=TextDrafter(mostly_right(own)), pages=6, page_size=16)
@@ -214,6 +210,21 @@ def test_a_long_prompt_is_told_in_pieces_beside_plain_steps() -> None:
     assert peer.output == own
     assert max(drafter.told) == 16
     assert [bool(r.ids) for r in results[:5]] == [False] * 4 + [True], "the first token, and three pieces"
+
+
+def test_prompts_that_come_together_are_told_one_after_another() -> None:
+    own = reference(MODEL, LENGTH)
+    drafter = TextDrafter(mostly_right(own), at_once=5)
+    bench, peers = Bench(model=MODEL, local=drafter), [Peer(sid) for sid in (1, 2, 3, 4)]
+    for peer in peers:
+        first = peer.commit(LocalOrder(Drafter.LOOKUP, 4, 50))
+        bench.command(open_session(peer.sid, first=first, max_output=LENGTH, with_ticket=False))
+    bench.run(4000)
+    for result in bench.events(Result):
+        peers[result.sid - 1].take(result)
+    assert [peer.output for peer in peers] == [own] * 4
+    assert 0 < min(drafter.told) <= max(drafter.told) <= 5
+    assert {r.sid for r in bench.events(Result) if r.ids} == {1, 2, 3, 4}
 
 
 def test_what_the_drafter_holds_goes_with_the_session() -> None:

@@ -17,10 +17,10 @@ from foreword.protocol.messages import LocalOrder, Result, TargetKeys, Tokens
 from foreword.protocol.words import Drafter, Rule
 from foreword.runner.port import Rows
 from foreword.testing.synthetic import Side, SyntheticRunner
-from target_service.local import draw
+from target_service.local import draw, model
 from target_service.local.model import LocalModel
 from tests.unit.target_service.kit import GREEDY, PROMPT, SAMPLED, Bench, Peer, open_session, reference
-from tests.unit.target_service.local_kit import leased
+from tests.unit.target_service.local_kit import leased, statuses
 
 MODEL = SyntheticModel(vocabulary=64, step_ms=20.0)
 SMALL = SyntheticModel(vocabulary=8, step_ms=20.0, agreement=0.4)
@@ -34,9 +34,9 @@ class Eager(LocalModel):
     at_once = 1 << 20  # type: ignore[assignment]
 
 
-def beside(model: SyntheticModel, *, pages: int = 1 << 10, kind: type[LocalModel] = LocalModel) -> LocalModel:
-    runner = SyntheticRunner(replace(model, step_ms=0.0), side=Side.DRAFT, pages=pages, page_size=16)
-    return kind(runner, Drafter.SYNTHETIC, vocabulary_size=model.vocabulary)
+def beside(pair: SyntheticModel, *, pages: int = 1 << 10, kind: type[LocalModel] = LocalModel) -> LocalModel:
+    runner = SyntheticRunner(replace(pair, step_ms=0.0), side=Side.DRAFT, pages=pages, page_size=16)
+    return kind(runner, Drafter.SYNTHETIC, vocabulary_size=pair.vocabulary)
 
 
 @pytest.mark.parametrize("law", [GREEDY, SAMPLED, PENALIZED], ids=["temperature 0", "sampled", "penalized"])
@@ -72,6 +72,22 @@ def test_sessions_beyond_its_pages_go_without_and_are_served_later() -> None:
     assert [peer.output for peer in peers] == [own[:20], own[:40], own]
     late = [bool(r.ids) for r in bench.events(Result) if r.sid == 3 and r.base > 45]
     assert any(late), "the others have gone"
+
+
+def test_prompts_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "READ_AT_ONCE", 8)
+    prompt = PROMPT * 8
+    bench, peers = Bench(model=MODEL, local=beside(MODEL)), [Peer(sid, prompt=prompt) for sid in (1, 2, 3)]
+    for peer in peers:
+        first = peer.commit(LocalOrder(Drafter.SYNTHETIC, 4, 99))
+        opened = open_session(peer.sid, tokens=prompt, first=first, max_output=LENGTH, with_ticket=False)
+        bench.command(opened)
+    bench.run(4000)
+    for result in bench.events(Result):
+        peers[result.sid - 1].take(result)
+    assert [peer.output for peer in peers] == [reference(MODEL, LENGTH, prompt=prompt)] * 3
+    assert {r.sid for r in bench.events(Result) if r.ids} == {1, 2, 3}
+    assert not any(status.counts.get("failed_guess") for status in statuses(bench))
 
 
 def test_no_number_is_drawn_twice_in_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
