@@ -35,7 +35,7 @@ class LocalLookup:
     @property
     def at_once(self) -> int:
         """As many as take a few milliseconds."""
-        return 2048
+        return 512
 
     def guess(self, wishes: Sequence[Wish]) -> list[Guess]:
         """Return the continuations; none where the end of the text is new."""

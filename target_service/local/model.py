@@ -38,7 +38,7 @@ class LocalModel:
 
     @property
     def longest_context(self) -> int:
-        """Most tokens of one session, with room for the longest block."""
+        """Most tokens of one session."""
         return self._runner.longest_context
 
     @property
