@@ -102,8 +102,7 @@ def committed(session: Session, message: Commit) -> Outcome:
         sequence=sequence,
         assumed=(),
         leased=0,
-        # The last token stays out, as in `usable`: it is the row whose logits come next.
-        cached=max(0, min(session.cached, equal, len(sequence.tokens) - 1)),
+        cached=_still_cached(session, sequence, equal),
         told=min(session.told, equal),
         round=message.round,
         commit=message,
@@ -121,6 +120,11 @@ def _still_equal(session: Session, sequence: Sequence, message: Commit) -> int:
         return common(session.sequence.tokens + session.assumed, sequence.tokens, known)
     # The usual case, a Commit that goes on where the last one ended: the same without looking at all of it.
     return known + common(session.assumed, message.tokens, 0)
+
+
+def _still_cached(session: Session, sequence: Sequence, equal: int) -> int:
+    """Return how much of the cache serves a sequence of whose tokens `equal` were known here, as `usable` does."""
+    return max(0, min(session.cached, equal, len(sequence.tokens) - 1))
 
 
 def _check_ids(tokens: Tokens, vocabulary_size: int) -> None:
