@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, M
 from prometheus_client.registry import Collector
 
 from foreword.protocol.generation import Finish
-from foreword.protocol.words import ResultKind
+from foreword.protocol.words import Drafter, ResultKind
 from orchestrator.measure.progress import Totals
 from orchestrator.measure.rounds import RoundParts
 from orchestrator.measure.tallies import Tally
@@ -26,6 +26,8 @@ class RoundMetrics(Collector):
     def __init__(self) -> None:
         self._kinds = dict.fromkeys(ResultKind, 0)
         self._late = 0
+        self._writers: dict[tuple[Drafter, bool], int] = {}
+        """Blocks by who wrote them, and whether that was inside the target."""
         self._verifications = 0
         self._gamma = Tally(_GAMMAS)
         self._offered: list[int] = []
@@ -37,6 +39,9 @@ class RoundMetrics(Collector):
         result, kept = decided.emit.result, decided.emit.verdict.kept
         self._kinds[result.kind] += 1
         self._late += decided.late
+        if result.ids and result.drafter is not None:
+            writer = result.drafter, decided.local
+            self._writers[writer] = self._writers.get(writer, 0) + 1
         self._verifications += bool(result.ids)
         self._gamma.add(decided.gamma)
         while len(self._offered) < len(result.ids):
@@ -60,6 +65,12 @@ class RoundMetrics(Collector):
         for kind, count in self._kinds.items():
             rounds.add_metric([kind.name.lower()], count)
         yield rounds
+        blocks = CounterMetricFamily(
+            "foreword_blocks", "Blocks that were verified, by who wrote them and where.", labels=["drafter", "place"]
+        )
+        for (drafter, local), count in self._writers.items():
+            blocks.add_metric([drafter.name.lower(), "target" if local else "draft"], count)
+        yield blocks
         yield CounterMetricFamily("foreword_fallback", "Rounds that went without their block.", value=self._late)
         gamma = HistogramMetricFamily("foreword_gamma", "Candidates asked for per round; 0 under a lease.")
         gamma.add_metric([], self._gamma.buckets(), self._gamma.total)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from foreword.protocol.words import Drafter
 from orchestrator.core.state import RoundPlan
 
 
@@ -19,6 +20,8 @@ class RoundView:
     block_lags: int
     """How many lags that is from."""
     draft_round_trip_us: int | None
+    local: Drafter | None = None
+    """What the session's target can draft with itself."""
 
 
 class RoundPolicy(Protocol):
@@ -47,11 +50,13 @@ class FixedPolicy:
     a draft send what it has before the wait is over.
     """
 
-    def __init__(self, waits: WaitLimits) -> None:
+    def __init__(self, waits: WaitLimits, *, local: bool = True) -> None:
+        """Take leases with the targets' own drafters where there are some, if `local`."""
         self._waits = waits
+        self._local = local
 
     def plan(self, view: RoundView) -> RoundPlan:
-        """Return a block of γ candidates, or a lease for γ = 0."""
+        """Return a block of γ candidates, or a plain lease for γ = 0: then nothing speculates."""
         if view.gamma == 0:
             return RoundPlan(gamma=0, wait_us=0)
         waits = self._waits
@@ -59,4 +64,5 @@ class FixedPolicy:
         if view.block_lag_us is not None and view.block_lags >= waits.known_after:
             wait_us = min(waits.most_us, 3 * max(0, view.block_lag_us) + waits.least_us)
         send_by_us = max(waits.least_us, wait_us - (view.draft_round_trip_us or 0))
-        return RoundPlan(gamma=view.gamma, wait_us=wait_us, send_by_us=send_by_us)
+        local = view.local if self._local else None
+        return RoundPlan(gamma=view.gamma, wait_us=wait_us, send_by_us=send_by_us, local=local)

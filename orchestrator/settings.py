@@ -46,6 +46,10 @@ class OrchestratorSettings(ServerSettings):
     cache: Path | None = setting(None, "Folder for fetched models; none takes the user's cache folder.")
     gamma: int = setting(4, "Candidates per block where a request does not say.", unit="candidates", least=0, most=256)
     gamma_max: int = setting(16, "Most candidates a request may ask for.", unit="candidates", least=0, most=256)
+    local_drafts: bool = setting(
+        default=True,
+        description="While a session has no draft that writes, let its target draft with itself, if it can.",
+    )
     default_max_tokens: int = setting(1024, "Most output tokens where a request does not say.", unit="tokens", least=1)
     max_requests: int = setting(256, "Most requests at work; more are refused for now.", unit="requests", least=1)
     max_choices: int = setting(16, "Most continuations of one request.", unit="choices", least=1, most=128)

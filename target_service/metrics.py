@@ -32,7 +32,7 @@ class TargetMetrics:
         )
         self._parts = Counter(
             "foreword_target_step_parts",
-            "Sessions in steps: verified a block, or took a plain step.",
+            "Sessions in steps: verified a draft's block, or what the target guessed itself, or took a plain step.",
             ["kind"],
             registry=registry,
         )
@@ -68,6 +68,7 @@ class TargetMetrics:
         self._seconds.observe(report.step_us / 1e6)
         self._evidence.observe(report.evidence_us / 1e6)
         self._parts.labels("verified").inc(report.verified)
+        self._parts.labels("guessed").inc(report.guessed)
         self._parts.labels("plain").inc(report.plain)
         self._prompt_rows.inc(report.prompt_rows)
 

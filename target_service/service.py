@@ -121,6 +121,7 @@ class TargetProcess:
             tensor_parallel_size=self._settings.tensor_parallel_size,
             cost_curve=status.cost_curve if status is not None else described.cost_curve,
             sessions=self._hub.sessions,
+            local_drafter=described.local_drafter,
         )
 
 
@@ -159,6 +160,7 @@ def engine_settings(settings: TargetSettings, instance: str) -> EngineSettings:
         gamma_max=settings.gamma_max,
         log_level=settings.log.level,
         log_format=settings.log.format,
+        local_drafter=settings.local_drafter,
     )
 
 

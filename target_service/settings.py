@@ -80,6 +80,11 @@ class TargetSettings(ServerSettings):
         StepPolicyName.WORTHWHILE,
         "When a step starts: as soon as it can, with everybody, or when waiting does not pay.",
     )
+    local_drafter: str = setting(
+        "lookup",
+        "What the target drafts with itself while a session has no draft: prompt lookup, another model, or nothing.",
+        wanted="lookup, none, or a model source",
+    )
     gamma_max: int = setting(
         32, "Longest block that is verified; a longer one is refused.", unit="candidates", least=1, most=256
     )

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from draft_service.core.reading import Compare
 from draft_service.core.writing import Drawn
-from draft_service.drafters.automaton import SuffixAutomaton
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.port import Abilities, CompareJob, ReadJob
 from draft_service.drafters.rates import SESSION_SPAN, SHARED_SPAN, Guess, Rates
 from foreword.errors import ForewordError, InvalidField
+from foreword.lookup.automaton import SuffixAutomaton
 from foreword.protocol.messages import Tokens
 from foreword.protocol.words import Drafter as Kind
 

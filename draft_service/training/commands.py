@@ -85,7 +85,7 @@ def train(
     head: Annotated[int, typer.Option(help="Ids that the draft can write.", min=1)] = 8192,
     epochs: Annotated[int, typer.Option(help="How often the text is gone through.", min=1)] = 3,
     sharpened: Annotated[float, typer.Option(help="Last share of steps, for 1 - Σ min(p, q).", min=0, max=1)] = 0.3,
-    rate: Annotated[float, typer.Option(help="Largest learning rate.", min=1e-6)] = 1.5e-3,
+    rate: Annotated[float, typer.Option(help="Largest learning rate.", min=0.000001)] = 1.5e-3,
     batch: Annotated[int, typer.Option(help="Tokens of a step.", min=64)] = 8192,
     seed: Seed = 0,
     name: Annotated[str, typer.Option(help="What requests call the draft; empty takes the target's name.")] = "",

@@ -50,6 +50,8 @@ class ServerInfo:
     sessions: int = 0
     name: str = ""
     """What requests call a draft that has no model."""
+    local_drafter: Drafter | None = None
+    """What a target drafts with itself where a Commit asks for that."""
 
     @property
     def called(self) -> str:

@@ -111,8 +111,8 @@ def plan_drafts(config: StackConfig, folder: Path) -> list[ServicePlan]:
 def plan_orchestrator(config: StackConfig, folder: Path, *, target: str, drafts: list[str]) -> ServicePlan:
     """Return the plan of the orchestrator, which is told the addresses of the others."""
     flags: tuple[str, ...] = ("--targets", target, "--trust", "all")
-    if drafts:
-        flags = (*flags, "--drafts", ",".join(drafts))
+    # A stack that is asked for no draft decodes plainly: the target does not draft with itself either.
+    flags = (*flags, *(("--drafts", ",".join(drafts)) if drafts else ("--no-local-drafts",)))
     if config.gamma is not None:
         flags = (*flags, "--gamma", str(config.gamma))
     return _plan(config, folder, name=ORCHESTRATOR, kind=ORCHESTRATOR, flags=flags, port=config.port)

@@ -57,6 +57,8 @@ def fill_server(m: common_pb2.ServerInfo, value: ServerInfo) -> None:
         m.cost_curve.add(rows=point.rows, context=point.context, step_us=point.step_us)
     if value.drafter is not None:
         m.drafter = int(value.drafter)  # type: ignore[assignment]
+    if value.local_drafter is not None:
+        m.local_drafter = int(value.local_drafter)  # type: ignore[assignment]
 
 
 def read_server(m: common_pb2.ServerInfo, limits: Limits) -> ServerInfo:
@@ -75,6 +77,7 @@ def read_server(m: common_pb2.ServerInfo, limits: Limits) -> ServerInfo:
         drafter=read_enum("info.drafter", DRAFTERS, m.drafter) if m.drafter else None,
         sessions=m.sessions,
         name=read_text("info.name", m.name, limits.text),
+        local_drafter=read_enum("info.local_drafter", DRAFTERS, m.local_drafter) if m.local_drafter else None,
     )
 
 

@@ -7,6 +7,8 @@ from foreword.protocol.messages import (
     BlockOrder,
     Commit,
     DraftClose,
+    LocalOrder,
+    Order,
     PlainOrder,
     Recall,
     TargetClose,
@@ -40,12 +42,12 @@ def output_left(session: Session) -> int:
 def next_commit(session: Session, plan: RoundPlan) -> Commit:
     """Return the next round's Commit; `started` tells the session that it goes out."""
     gamma = block_gamma(session, plan)
-    order: BlockOrder | PlainOrder
+    order: Order
     if gamma > 0:
         assert session.draft.target is not None
         order = BlockOrder(plan.wait_us, gamma, session.draft.target.ticket)
     else:
-        order = PlainOrder(min(output_left(session), plan.lease or output_left(session)))
+        order = _lease(session, plan)
     return Commit(
         sid=session.target_sid or 0,
         round=session.round + 1,
@@ -63,6 +65,23 @@ def block_gamma(session: Session, plan: RoundPlan) -> int:
     if draft.phase is not DraftPhase.LIVE or plan.gamma <= 0:
         return 0
     return max(0, min(plan.gamma, session.request.gamma_max, output_left(session) - 1, _draft_left(session)))
+
+
+def local_gamma(session: Session, plan: RoundPlan) -> int:
+    """Return how many candidates of the target's own drafter a step of a lease may have; 0 for a plain lease."""
+    if plan.local is None:
+        return 0
+    return min(session.local.gamma(session.sequence.base), session.request.gamma_max)
+
+
+def _lease(session: Session, plan: RoundPlan) -> PlainOrder | LocalOrder:
+    """Return the lease that is ordered while no draft writes: with the target's own drafter, if that pays."""
+    limit = min(output_left(session), plan.lease or output_left(session))
+    gamma = local_gamma(session, plan)
+    if plan.local is not None and gamma > 0 and limit > 1:
+        return LocalOrder(plan.local, gamma, limit)
+    pause = session.local.pause_ends - session.sequence.base
+    return PlainOrder(min(limit, pause) if plan.local is not None and pause > 0 else limit)
 
 
 def _draft_left(session: Session) -> int:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from foreword.acceptance import Evidence, decide
 from foreword.errors import ProtocolFault
-from foreword.protocol.messages import BlockOrder, Result, TargetAddress, TargetClose, TargetOpen, TargetOpened, Tokens
+from foreword.protocol.messages import (
+    BlockOrder,
+    LocalOrder,
+    PlainOrder,
+    Result,
+    TargetAddress,
+    TargetClose,
+    TargetOpen,
+    TargetOpened,
+    Tokens,
+)
 from foreword.protocol.words import FinishReason, ResultKind, Rule
 from foreword.values import replace
 from orchestrator.core.draft_part import after_round
@@ -13,6 +23,7 @@ from orchestrator.core.rounds import (
     block_gamma,
     end_lease,
     finish,
+    local_gamma,
     next_commit,
     output_left,
     recall,
@@ -121,7 +132,7 @@ def result_came(session: Session, result: Result, plan: RoundPlan) -> Outcome:
         return _broken(session, error.message)
     tokens, ended = _cut(session, (*result.ids[: verdict.kept], verdict.emitted))
     emit = Emit(tokens, verdict, result)
-    session = replace(session, sequence=session.sequence.extended(tokens))
+    session = _note_local(replace(session, sequence=session.sequence.extended(tokens)), emit)
     if ended is not None:
         session, actions = finish(session, ended)
         return session, (emit, *actions)
@@ -147,10 +158,25 @@ def _go_on(session: Session, result: Result, plan: RoundPlan) -> Outcome:
 
 def _lease_goes_on(session: Session, plan: RoundPlan) -> Outcome:
     session, actions = advance_draft(session, plan)
-    if block_gamma(session, plan) > 0 or session.client_full:
+    if block_gamma(session, plan) > 0 or session.client_full or _outdated(session, plan):
         session, more = recall(session)
         return session, (*more, *actions)
     return session, actions
+
+
+def _note_local(session: Session, emit: Emit) -> Session:
+    """Take note of how candidates of the target's own drafter fared."""
+    offered = len(emit.result.ids)
+    if session.commit is None or not isinstance(session.commit.order, LocalOrder) or not offered:
+        return session
+    record = session.local.verified(emit.verdict.kept, offered, base=session.sequence.base)
+    return replace(session, local=record)
+
+
+def _outdated(session: Session, plan: RoundPlan) -> bool:
+    """Whether the lease that runs has more or fewer local candidates than have turned out to pay."""
+    order = session.commit.order if session.commit is not None else None
+    return isinstance(order, LocalOrder) and order.gamma != local_gamma(session, plan)
 
 
 def _fault(session: Session, result: Result) -> str:
@@ -161,7 +187,7 @@ def _fault(session: Session, result: Result) -> str:
         return f"round: got a Result of {result.round}, wanted {commit.round}"
     if result.base != session.sequence.base:
         return f"base: got a Result at {result.base}, wanted {session.sequence.base}"
-    gamma = commit.order.gamma if isinstance(commit.order, BlockOrder) else 0
+    gamma = 0 if isinstance(commit.order, PlainOrder) else commit.order.gamma
     if len(result.ids) > gamma or (result.kind is ResultKind.PLAIN and result.ids):
         return f"ids: got {len(result.ids)} candidates, wanted at most {gamma}"
     if len(result.acceptance) != len(result.ids) or len(result.emit) != len(result.ids) + 1:

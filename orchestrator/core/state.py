@@ -19,7 +19,8 @@ from foreword.protocol.messages import (
     Trace,
 )
 from foreword.protocol.sequence import Sequence
-from foreword.protocol.words import FinishReason, Rule
+from foreword.protocol.words import Drafter, FinishReason, Rule
+from orchestrator.core.local import LocalRecord
 
 
 class Phase(Enum):
@@ -92,6 +93,8 @@ class RoundPlan:
     alternatives: int = 0
     lease: int | None = None
     """Longest lease; None is the rest of the budget."""
+    local: Drafter | None = None
+    """What the target may draft with itself under a lease; None is plain steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,8 @@ class Session:
     """The Commit that is out."""
     recalled: bool = False
     draft: DraftPart = DraftPart()
+    local: LocalRecord = field(default_factory=LocalRecord)
+    """How candidates of targets' own drafters have fared."""
     client_full: bool = False
     fallbacks: int = 0
     """Bit i tells whether the i-th last block round went without its block; 200 bits."""

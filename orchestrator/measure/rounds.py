@@ -36,7 +36,7 @@ class RoundClock:
 
     def __init__(self) -> None:
         self._result_us: int | None = None
-        """Arrival of the Result before, if it was evidence."""
+        """Arrival of the Result before, if it was evidence about a draft's block."""
         self._commit_us = 0
 
     def committed(self, now_us: int) -> None:
@@ -49,11 +49,13 @@ class RoundClock:
         begun_us = self._commit_us if self._result_us is None else self._result_us
         host = max(0, self._commit_us - begun_us)
         network = None
-        if result.kind is ResultKind.EVIDENCE and timing.draft_compute_us is not None:
-            known = timing.draft_compute_us + (timing.draft_queue_us or 0) + host
+        draft_us = timing.draft_compute_us if result.kind is ResultKind.EVIDENCE else None
+        if draft_us is not None:
+            known = draft_us + (timing.draft_queue_us or 0) + host
             left = arrived_us - begun_us - known - timing.verify_queue_us - timing.verify_compute_us
             network = left if left >= 0 else None
-        self._result_us = arrived_us if result.kind is ResultKind.EVIDENCE else None
+        # No draft knows the verdict on what the target wrote itself, which takes no draft's time.
+        self._result_us = arrived_us if draft_us is not None else None
         return RoundParts(
             draft_queue=timing.draft_queue_us,
             draft_compute=timing.draft_compute_us,

@@ -17,6 +17,7 @@ from foreword.protocol.messages import (
     DraftOpened,
     Follow,
     LinkState,
+    LocalOrder,
     Result,
     TargetAddress,
     TargetCommand,
@@ -94,7 +95,7 @@ class SessionDriver:
         self._decided: deque[Decided | Ended] = deque()
         self._handing_over = False
         self._error: ForewordError | None = None
-        self._round: tuple[int, bool, RoundParts]
+        self._round: tuple[int, bool, RoundParts, bool]
         salt = session.request.cache_salt
         self._target = TargetSeat(self, around.targets, clock=around.clock, limits=around.limits, salt=salt)
         self._draft = DraftSeat(self, around.drafts, wish or Wish(), clock=around.clock, limits=around.limits)
@@ -154,7 +155,7 @@ class SessionDriver:
             self._lags.add(
                 2 * order.wait_us
             )  # all that is known of a late block; without it waits could not grow again
-        self._round = gamma, late, self._rounds.answered(result, arrived_us)
+        self._round = gamma, late, self._rounds.answered(result, arrived_us), isinstance(order, LocalOrder)
         self._apply(core.result_came(self.session, result, self._plan()))
         if not result.final:
             self._watch()
@@ -332,13 +333,14 @@ class SessionDriver:
             self._lags = self._around.drafts.lags(draft.address, target.address)
 
     def _plan(self) -> RoundPlan:
-        peer = self._draft.peer
+        peer, target = self._draft.peer, self._target.peer
         return self._around.policy.plan(
             RoundView(
                 gamma=self._gamma,
                 block_lag_us=self._lags.quantile(0.95),
                 block_lags=len(self._lags),
                 draft_round_trip_us=peer.round_trip_us if peer is not None else None,
+                local=target.info.local_drafter if target is not None and target.info is not None else None,
             )
         )
 

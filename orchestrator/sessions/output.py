@@ -21,6 +21,8 @@ class Decided:
     late: bool
     """Whether the round went without the block that was asked for."""
     parts: RoundParts
+    local: bool = False
+    """Whether the target drafted with itself, or could have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ class Part:
     rows: int = 0
     tokens: float = 0.0
     leased: float = 0.0
-    """Those of `tokens` that are of leases, a row each: they are ready again as soon as the step is over."""
+    """Those of `tokens` that are of leases, taken for a row each: they are ready again as soon as the step is over."""
 
     def __add__(self, other: Part) -> Part:
         return Part(self.rows + other.rows, self.tokens + other.tokens, self.leased + other.leased)

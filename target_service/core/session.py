@@ -21,7 +21,7 @@ from foreword.protocol.messages import (
     TargetOpened,
     Tokens,
 )
-from foreword.protocol.sequence import Sequence, common, merge, usable
+from foreword.protocol.sequence import Sequence, common, merge
 from foreword.protocol.words import LossCode
 from foreword.values import replace
 from target_service.core.mailbox import unusable
@@ -81,10 +81,7 @@ def obeyed(session: Session) -> Outcome:
 
 
 def committed(session: Session, message: Commit) -> Outcome:
-    """A Commit came: commit its tokens and start its order.
-
-    A LocalOrder is a plain lease here: a lease may take up to so many candidates a step, and no drafter offers any.
-    """
+    """A Commit came: commit its tokens and start its order."""
     if message.round <= max(session.round, *(m.round for m in session.remembered), 0):
         return session, (Count("old_commit"),)
     if session.phase is Phase.PREFILL and not session.remembered:
@@ -98,28 +95,35 @@ def committed(session: Session, message: Commit) -> Outcome:
         _check_room(session, message, sequence)
     except ProtocolFault as fault:
         return lost(session, LossCode.PROTOCOL, fault.message)
+    equal = _still_equal(session, sequence, message)
     begin = partial(
         replace,
         session,
         sequence=sequence,
         assumed=(),
         leased=0,
-        cached=_still_cached(session, sequence, message),
+        cached=_still_cached(session, sequence, equal),
+        told=min(session.told, equal),
         round=message.round,
         commit=message,
         block=None,
+        guess=None,
         recalled=False,
     )
     return _start(session, message, begin)
 
 
-def _still_cached(session: Session, sequence: Sequence, message: Commit) -> int:
-    """Return how much of the cache serves the sequence that the Commit describes."""
+def _still_equal(session: Session, sequence: Sequence, message: Commit) -> int:
+    """Return how many of the tokens that were known here begin the sequence that the Commit describes."""
     known = sequence.prompt_len + message.base - len(message.tokens)
     if known < len(session.sequence.tokens):
-        return usable(session.cached, session.sequence.tokens + session.assumed, sequence.tokens, known)
-    # The usual case, a Commit that goes on where the last one ended: as `usable`, without looking at all of it.
-    equal = known + common(session.assumed, message.tokens, 0)
+        return common(session.sequence.tokens + session.assumed, sequence.tokens, known)
+    # The usual case, a Commit that goes on where the last one ended: the same without looking at all of it.
+    return known + common(session.assumed, message.tokens, 0)
+
+
+def _still_cached(session: Session, sequence: Sequence, equal: int) -> int:
+    """Return how much of the cache serves a sequence of whose tokens `equal` were known here, as `usable` does."""
     return max(0, min(session.cached, equal, len(sequence.tokens) - 1))
 
 

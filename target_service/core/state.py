@@ -8,6 +8,7 @@ from enum import Enum, auto
 from foreword.laws.parameters import LawParameters
 from foreword.protocol.messages import (
     Block,
+    BlockLaw,
     Commit,
     Recall,
     Receipt,
@@ -17,6 +18,7 @@ from foreword.protocol.messages import (
     VerdictNotice,
 )
 from foreword.protocol.sequence import Sequence
+from foreword.protocol.words import Drafter
 
 
 class Phase(Enum):
@@ -29,7 +31,7 @@ class Phase(Enum):
     READY = auto()
     """A block is here, or the wait is over: part of the next step."""
     LEASE = auto()
-    """Plain steps, one after another."""
+    """Steps one after another, plain ones or with guesses of the target's own drafter."""
     RUN = auto()
     """In the running step."""
     GONE = auto()
@@ -57,6 +59,17 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
+class Guess:
+    """Candidates for the next step of a lease, written inside the target."""
+
+    ids: Tokens
+    """At least one."""
+    law: BlockLaw | None
+    """What they were drawn from; ignored under `match`."""
+    drafter: Drafter
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """One session at a target.
 
@@ -78,6 +91,10 @@ class Session:
     """The Commit that is not finally answered yet."""
     block: Block | None = None
     """The block that the next or running step verifies; None is a plain step."""
+    guess: Guess | None = None
+    """What the next or running step of a lease verifies; None is a plain step."""
+    told: int = 0
+    """How much of the context the target's own drafter has been told and still is right."""
     leased: int = 0
     """Tokens of the current lease that are out."""
     recalled: bool = False
@@ -103,6 +120,11 @@ class Session:
     def context(self) -> Tokens:
         """All tokens that stand before the next one: committed and leased."""
         return self.sequence.tokens + self.assumed[: self.leased]
+
+    @property
+    def proposal(self) -> Block | Guess | None:
+        """What the next or running step verifies, whoever wrote it; None is a plain step."""
+        return self.guess if self.block is None else self.block
 
 
 # What a transition asks its surroundings to do, in order.

@@ -11,6 +11,7 @@ from foreword.acceptance import Evidence, Verdict
 from foreword.protocol.messages import (
     BlockOrder,
     Commit,
+    LocalOrder,
     LogProbabilities,
     Result,
     RoundTiming,
@@ -20,7 +21,7 @@ from foreword.protocol.messages import (
 from foreword.protocol.words import LossCode, ResultKind
 from foreword.values import replace
 from target_service.core.session import lost, stream_ended
-from target_service.core.state import Action, Answer, Outcome, Phase, Session, Tell
+from target_service.core.state import Action, Answer, Guess, Outcome, Phase, Session, Tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +61,38 @@ def needed_rows(session: Session) -> int:
     return session.length - session.cached + len(_candidates(session))
 
 
+def wanted_guess(session: Session) -> int:
+    """Return how many candidates the session's next step takes from the target's own drafter: 0 if it wants none."""
+    if session.phase is not Phase.LEASE or session.guess is not None or not leases_locally(session):
+        return 0
+    return _room(session)
+
+
+def leases_locally(session: Session) -> bool:
+    """Whether the Commit that is not answered asks for guesses of the target's own drafter."""
+    return session.commit is not None and isinstance(session.commit.order, LocalOrder)
+
+
+def guessed(session: Session, guess: Guess) -> Session:
+    """Return the session whose next step verifies these candidates; the text before them is as it was when asked."""
+    return replace(session, guess=guess) if guess.ids else session
+
+
+def context_from(session: Session, start: int) -> Tokens:
+    """Return the tokens of the context from `start` on: a few at the end of what may be long."""
+    tokens, leased = session.sequence.tokens, session.assumed[: session.leased]
+    if start <= len(tokens):
+        return tokens[start:] + leased
+    return leased[start - len(tokens) :]
+
+
 def build(session: Session) -> tuple[Session, Work]:
     """Decide what the session does in the step that is being built, and mark it as running."""
     candidates = _candidates(session)
     work = Work(
         sid=session.sid,
         cached=session.cached,
-        rows=_uncached(session) + candidates,
+        rows=context_from(session, session.cached) + candidates,
         need=len(candidates) + 1,
         candidates=candidates,
     )
@@ -74,21 +100,20 @@ def build(session: Session) -> tuple[Session, Work]:
 
 
 def _candidates(session: Session) -> Tokens:
-    return session.block.ids[: _room(session)] if session.block else ()
-
-
-def _uncached(session: Session) -> Tokens:
-    """Return the tokens of the context that the cache lacks: a few at the end of what may be long."""
-    tokens, leased = session.sequence.tokens, session.assumed[: session.leased]
-    if session.cached <= len(tokens):
-        return tokens[session.cached :] + leased
-    return leased[session.cached - len(tokens) :]
+    proposal = session.proposal
+    return proposal.ids[: _room(session)] if proposal else ()
 
 
 def _room(session: Session) -> int:
-    """Return how many candidates fit: γ of the order, the output that is left, and the context."""
+    """Return how many candidates fit: γ of the order, what is left of a lease, of the output, and of the context."""
     order = session.commit.order if session.commit else None
-    gamma = order.gamma if isinstance(order, BlockOrder) else 0
+    match order:
+        case BlockOrder():
+            gamma = order.gamma
+        case LocalOrder():
+            gamma = min(order.gamma, session.bounds.gamma_max, order.limit - session.leased - 1)
+        case _:
+            gamma = 0
     output_left = session.bounds.max_output - session.output
     context_left = session.bounds.longest_length - session.length
     return max(0, min(gamma, output_left - 1, context_left - 1))
@@ -151,26 +176,60 @@ def stepped_plain(
     """A plain step is done: the end of a round without its block, or one token of a lease."""
     if session.closing:
         return stream_ended(replace(session, phase=Phase.IDLE))
-    commit = session.commit
-    assert commit is not None
-    final = isinstance(commit.order, BlockOrder) or _lease_over(session, token)
     result = Result(
         sid=session.sid,
         round=session.round,
         base=session.output,
-        final=final,
+        final=_over(session, (token,)),
         kind=ResultKind.PLAIN,
         emit=(token,),
         emit_logprobs=stepped.emit_logprobs,
         timing=timing,
     )
+    return _went_on(session, work, (token,), result)
+
+
+def guess_verified(session: Session, work: Work, stepped: Stepped, *, timing: RoundTiming = RoundTiming()) -> Outcome:
+    """A step of a lease with candidates of the target's own is done: its Result, and the lease goes on behind it.
+
+    The target goes on from its own copy of the verdict, before the orchestrator has come to the same one from the same
+    evidence and coins. All of a lease's blocks share a round. The base of each is the output position behind the one
+    before it, so that no two blocks, and no block and plain step, read a number at the same address.
+    """
+    if session.closing:
+        return stream_ended(replace(session, phase=Phase.IDLE))
+    guess, verdict = session.guess, stepped.verdict
+    assert guess is not None
+    tokens = verdict.committed(work.candidates)
+    result = Result(
+        sid=session.sid,
+        round=session.round,
+        base=session.output,
+        final=_over(session, tokens),
+        kind=ResultKind.EVIDENCE,
+        emit=stepped.evidence.emit,
+        ids=work.candidates,
+        acceptance=stepped.evidence.acceptance,
+        drafter=guess.drafter,
+        ratios=stepped.evidence.ratios,
+        candidate_logprobs=stepped.candidate_logprobs,
+        emit_logprobs=stepped.emit_logprobs,
+        timing=timing,
+    )
+    return _went_on(session, work, tokens, result)
+
+
+def _went_on(session: Session, work: Work, tokens: Tokens, result: Result) -> Outcome:
+    """Go on behind the tokens of a step; the cache also holds the candidates that were not kept, if there were any."""
+    refused = len(work.candidates) - (len(tokens) - 1)
     session = replace(
         session,
-        phase=Phase.IDLE if final else Phase.LEASE,
-        commit=None if final else commit,
-        assumed=(*session.assumed, token),
-        leased=session.leased + 1,
-        cached=work.cached + len(work.rows),
+        phase=Phase.IDLE if result.final else Phase.LEASE,
+        commit=None if result.final else session.commit,
+        guess=None,
+        assumed=session.assumed[: session.leased] + tokens,
+        leased=session.leased + len(tokens),
+        cached=work.cached + len(work.rows) - refused,
     )
     actions: tuple[Action, ...] = (Tell(result),)
     return session, actions
@@ -182,16 +241,15 @@ def failed(session: Session, code: LossCode, message: str) -> Outcome:
     return stream_ended(idle) if session.closing else lost(idle, code, message)
 
 
-def _lease_over(session: Session, token: int) -> bool:
-    """Whether the token that was just emitted is the last of the lease."""
+def _over(session: Session, tokens: Tokens) -> bool:
+    """Whether the tokens that just came are the last of the Commit's round: of a lease, or in place of a block."""
     assert session.commit is not None
     order = session.commit.order
     limit = 1 if isinstance(order, BlockOrder) else order.limit
-    out = session.leased + 1
     return (
         session.recalled
-        or out >= limit
-        or token in session.law.stop_ids
-        or session.output + 1 >= session.bounds.max_output
-        or session.length + 1 >= session.bounds.longest_length
+        or session.leased + len(tokens) >= limit
+        or any(token in session.law.stop_ids for token in tokens)
+        or session.output + len(tokens) >= session.bounds.max_output
+        or session.length + len(tokens) >= session.bounds.longest_length
     )

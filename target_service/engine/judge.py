@@ -62,14 +62,16 @@ def law_rows(session: Session, work: Work, logits: Logits) -> LawRows:
 
 
 def _judge(session: Session, work: Work, rows: LawRows, laws: list[Law]) -> Stepped:
-    commit, block = session.commit, session.block
+    commit, proposal = session.commit, session.proposal
     assert commit is not None
-    if block is None:
+    if proposal is None:
         token = plain(commit.rule, laws[0], keys=session.keys, round=session.round, position=session.output)
         _, emit_logs = _logprobs(session, rows, laws, ids=(), emit=(token,))
         return Stepped(Evidence((), (token,)), Verdict(0, token), emit_logprobs=emit_logs)
-    law = block.law[: len(work.candidates)] if isinstance(block.law, tuple) else block.law
-    base = commit.base
+    law = proposal.law[: len(work.candidates)] if isinstance(proposal.law, tuple) else proposal.law
+    # Not the Commit's base: a lease verifies block after block, and an address with a base that stands still would be
+    # read again where two of them overlap, although what it gave has been seen.
+    base = session.output
     evidence = gather(commit.rule, laws, work.candidates, law, keys=session.keys, round=session.round, base=base)
     verdict = decide(commit.rule, evidence, coin_key=session.keys.coin, round=session.round, base=base)
     candidate_logs, emit_logs = _logprobs(session, rows, laws, ids=work.candidates, emit=evidence.emit)

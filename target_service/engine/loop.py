@@ -17,6 +17,7 @@ from target_service.core.state import Phase
 from target_service.engine.admission import Bars
 from target_service.engine.allotment import Allotment
 from target_service.engine.beginnings import Beginnings
+from target_service.engine.guessing import Guessing
 from target_service.engine.intake import Intake
 from target_service.engine.line import Line
 from target_service.engine.messages import Commands, FromEngine, Status, StepReport, ToEngine
@@ -26,6 +27,7 @@ from target_service.engine.planner import Plan, Planner
 from target_service.engine.room import Room
 from target_service.engine.sessions import Sessions
 from target_service.engine.stepper import Stepper, StepSpan
+from target_service.local.port import LocalDrafter
 from target_service.ports import Channel, Now
 
 STATUS_EVERY_US = 1_000_000
@@ -52,6 +54,7 @@ class Engine:
         bars: Bars,
         options: EngineOptions,
         times: StepTimes | None = None,
+        local: LocalDrafter | None = None,
     ) -> None:
         self._channel = channel
         self._now = now
@@ -64,12 +67,15 @@ class Engine:
         self._outbox = Outbox()
         room = Room(runner, block=bars.gamma_max, longest_length=bars.longest_length)
         self._line = Line(runner, room, max_sessions=bars.max_sessions)
-        self._sessions = Sessions(runner, self._line, self._outbox, instance=options.instance)
+        guessing = Guessing(local, self._outbox)
+        self._sessions = Sessions(runner, self._line, self._outbox, guessing, instance=options.instance)
         self._intake = Intake(self._sessions, self._line, self._outbox, bars=bars)
         self._beginnings = Beginnings(runner, self._line, self._intake, self._outbox)
         self._outlook = Outlook(self._sessions, options.budget)
         allotment = Allotment(runner, self._line, self._outbox)
-        self._planner = Planner(runner, self._sessions, allotment, budget=options.budget, step_us=self._times.step_us)
+        self._planner = Planner(
+            runner, self._sessions, allotment, guessing, budget=options.budget, step_us=self._times.step_us
+        )
         self._stepper = Stepper(runner, self._sessions, self._intake)
         self._postponed: list[ToEngine] = []
         self._status_us = now()
@@ -133,13 +139,13 @@ class Engine:
         self._hear_of_running()
         findings = self._stepper.judge(plan, logits)
         times = StepSpan(started_us, forwarded_us, self._now(), rows)
-        verified = self._stepper.tell_drafts(findings)
+        verified, guessed = self._stepper.tell_drafts(findings), plan.guessed
         self._send(self._outbox.take_answers())
         self._stepper.apply(findings, times, opened=plan.opened)
         self._stepper.settle(plan, times.done_us)
         self._times.add(rows, context, step_us=times.compute_us)
         self._recent.append(times.compute_us)
-        self._send([*self._outbox.take_rest(), _step_report(plan, times, verified=verified)])
+        self._send([*self._outbox.take_rest(), _step_report(plan, times, verified=verified, guessed=guessed)])
 
     def _hear_of_running(self) -> None:
         """Let Recall and Close reach sessions that are in the step that just ran; the rest waits its turn."""
@@ -194,12 +200,13 @@ class Engine:
             self._channel.send(batch)
 
 
-def _step_report(plan: Plan, times: StepSpan, *, verified: int) -> StepReport:
+def _step_report(plan: Plan, times: StepSpan, *, verified: int, guessed: int) -> StepReport:
     return StepReport(
         rows=times.rows,
         prompt_rows=plan.read_rows,
         verified=verified,
-        plain=len(plan.works) - verified,
+        guessed=guessed,
+        plain=len(plan.works) - verified - guessed,
         step_us=times.compute_us,
         evidence_us=times.evidence_us,
     )

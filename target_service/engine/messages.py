@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from foreword.protocol.info import CostPoint, ModelInfo
 from foreword.protocol.messages import Block, LoadReport, Receipt, TargetCommand, TargetEvent, VerdictNotice
+from foreword.protocol.words import Drafter
 from foreword.runner.port import Memory
 from foreword.wire.frames import Encoded
 
@@ -77,6 +78,8 @@ class Described:
     longest_length: int
     memory: Memory
     cost_curve: tuple[CostPoint, ...]
+    local_drafter: Drafter | None = None
+    """What the target drafts with itself where a Commit asks for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +115,12 @@ class StepReport:
     rows: int
     prompt_rows: int
     verified: int
+    """Sessions whose block was verified."""
     plain: int
     step_us: int
     evidence_us: int
+    guessed: int = 0
+    """Sessions that verified candidates of the target's own drafter."""
 
 
 @dataclass(frozen=True, slots=True)

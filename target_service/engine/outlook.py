@@ -11,7 +11,7 @@ from target_service.core.estimates import Replies
 from target_service.core.policy import Arrival, Part, StepTime
 from target_service.core.price import price
 from target_service.core.state import Phase
-from target_service.core.step import behind, buildable, unread
+from target_service.core.step import behind, buildable, leases_locally, unread
 from target_service.engine.record import Place, Record
 
 
@@ -42,9 +42,14 @@ class Outlook:
             if behind(session):
                 unread_rows += unread(session)
             elif buildable(session):
-                rows += 1 + (len(session.block.ids) if session.block else 0)
-                tokens += record.emitted.mean if session.block else 1.0
-                leased += session.phase is Phase.LEASE
+                if session.phase is Phase.LEASE:
+                    guesses = leases_locally(session)  # written when the step is built: the last ones stand for them
+                    rows += record.rows if guesses else 1
+                    leased += record.guessed.mean if guesses else 1.0
+                else:
+                    rows += 1 + (len(session.block.ids) if session.block else 0)
+                    tokens += record.emitted.mean if session.block else 1.0
+        tokens += leased
         if unread_rows:
             rows, tokens = rows + min(unread_rows, self._budget.prompt_rows), tokens + 1.0
         return Part(min(rows, self._budget.step_rows), tokens, leased)

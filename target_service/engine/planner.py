@@ -16,6 +16,7 @@ from target_service.core.session import lost, obeyed
 from target_service.core.state import Phase
 from target_service.core.step import Work, behind, build, buildable, failed, needed_rows, opens_by_a_lease, unread
 from target_service.engine.allotment import Allotment, Ask
+from target_service.engine.guessing import Guessing
 from target_service.engine.record import Place, Record
 from target_service.engine.sessions import Sessions
 
@@ -55,6 +56,11 @@ class Plan:
         return self.prompt_rows + sum(len(work.rows) - 1 for record, work in self.works if record in self.opened)
 
     @property
+    def guessed(self) -> int:
+        """Works that verify guesses of the target's own drafter; to be asked before they are applied."""
+        return sum(record.session.guess is not None for record, _ in self.works)
+
+    @property
     def mean_context(self) -> int:
         """Mean length of the sequences in the step."""
         lengths = [work.cached for _, work in self.works] + [piece.record.session.cached for piece in self.pieces]
@@ -73,6 +79,7 @@ class Planner:
         runner: Runner,
         sessions: Sessions,
         allotment: Allotment,
+        guessing: Guessing,
         *,
         budget: Budget,
         step_us: Callable[[int], float],
@@ -80,6 +87,7 @@ class Planner:
         self._runner = runner
         self._sessions = sessions
         self._allotment = allotment
+        self._guessing = guessing
         self._budget = budget
         self._step_us = step_us
         self._steps = 0
@@ -122,6 +130,7 @@ class Planner:
             decoding = True
             if buildable(record.session):
                 ready.append(record)
+        self._guessing.guess(ready)
         asks = self._decoders(ready, beside_prompts=bool(readers))
         if readers:
             asks += self._readers(readers, sum(ask.rows for ask in asks), decoding=decoding)

@@ -59,6 +59,8 @@ class Record:
     replies: Replies = field(default_factory=Replies)
     emitted: Emitted = field(default_factory=Emitted)
     acceptance: Acceptance = field(default_factory=Acceptance)
+    guessed: Emitted = field(default_factory=lambda: Emitted(start=1.0))
+    """Tokens a step of leases with the target's own drafter."""
 
 
 def name_of(block: Block) -> BlockName:

@@ -19,6 +19,7 @@ from target_service.engine.loop import Engine, EngineOptions
 from target_service.engine.messages import Described
 from target_service.engine.models import Loaded, ModelSettings, load
 from target_service.engine.warmup import warm_up
+from target_service.local.build import local_drafter
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -38,6 +39,7 @@ class EngineSettings:
     gamma_max: int
     log_level: LogLevel
     log_format: LogFormat
+    local_drafter: str = "none"
 
 
 def serve(channel: EngineChannel, settings: EngineSettings) -> None:
@@ -67,6 +69,7 @@ def serve_model(channel: EngineChannel, settings: EngineSettings, loaded: Loaded
         vocabulary_size=runner.vocabulary_size,
         gamma_max=settings.gamma_max,
     )
+    local = local_drafter(settings.local_drafter, settings.model, loaded.info)
     engine = Engine(
         runner,
         EncodingChannel(channel, Limits(vocabulary=runner.vocabulary_size)),
@@ -75,6 +78,7 @@ def serve_model(channel: EngineChannel, settings: EngineSettings, loaded: Loaded
         bars=bars,
         options=EngineOptions(instance=settings.instance, budget=settings.budget),
         times=times,
+        local=local,
     )
     gc.freeze()  # weights and modules are here to stay: collections need not look at them
     channel.ready(
@@ -83,6 +87,7 @@ def serve_model(channel: EngineChannel, settings: EngineSettings, loaded: Loaded
             longest_length=longest_length,
             memory=memory,
             cost_curve=times.curve(),
+            local_drafter=local.kind if local is not None else None,
         )
     )
     engine.run()

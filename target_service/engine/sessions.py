@@ -10,6 +10,7 @@ from foreword.values import replace
 from target_service.core.estimates import Replies
 from target_service.core.session import opened
 from target_service.core.state import Answer, Bounds, Count, Free, HoldStep, Outcome, Phase, Tell
+from target_service.engine.guessing import Guessing
 from target_service.engine.line import Line
 from target_service.engine.links import Links
 from target_service.engine.outbox import Outbox
@@ -19,13 +20,14 @@ from target_service.engine.record import Record, name_of
 class Sessions:
     """Owns the records; the order of iteration is the order of opening."""
 
-    def __init__(self, runner: Runner, line: Line, outbox: Outbox, *, instance: str) -> None:
+    def __init__(self, runner: Runner, line: Line, outbox: Outbox, guessing: Guessing, *, instance: str) -> None:
         self.replies = Replies(window=128)
         """Reply times of all sessions, for those that have none yet."""
         self._runner = runner
         self._line = line
         self._page_size = runner.memory.page_size
         self._outbox = outbox
+        self._guessing = guessing
         self._instance = instance
         self._links = Links()
         self._records: dict[tuple[int, int], Record] = {}
@@ -146,4 +148,5 @@ class Sessions:
         del self._records[record.stream, record.session.sid]
         self._runner.commit(record.slot, record.session.sequence.tokens[:committed])
         self._runner.close(record.slot)
+        self._guessing.forget(record.slot)
         self._line.leave(record, at_us=at_us)

@@ -10,8 +10,18 @@ from foreword.protocol.messages import RoundTiming
 from foreword.protocol.words import LossCode
 from foreword.runner.port import Logits, Runner
 from target_service.core.session import lost
-from target_service.core.state import Answer, Phase
-from target_service.core.step import Stepped, Work, behind, failed, notice, stepped_plain, verified
+from target_service.core.state import Answer, Outcome, Phase
+from target_service.core.step import (
+    Stepped,
+    Work,
+    behind,
+    failed,
+    guess_verified,
+    leases_locally,
+    notice,
+    stepped_plain,
+    verified,
+)
 from target_service.engine.intake import Intake
 from target_service.engine.judge import judge
 from target_service.engine.planner import Piece, Plan
@@ -108,14 +118,8 @@ class Stepper:
                 self._intake.opened(record, now_us=times.done_us)
             if isinstance(found, ForewordError):
                 outcome = failed(record.session, LossCode.RUNNER, found.message)
-            elif record.session.block is None:
-                timing = _timing(record, times)
-                outcome = stepped_plain(record.session, finding.work, found.verdict.emitted, found, timing=timing)
             else:
-                record.emitted.add(found.verdict.kept + 1)
-                record.acceptance.add(found.verdict.kept, len(finding.work.candidates))
-                session, actions = verified(record.session, finding.work, found, timing=_timing(record, times))
-                outcome = session, tuple(a for a in actions if not isinstance(a, Answer))  # the draft knows already
+                outcome = _outcome(record, finding.work, found, _timing(record, times))
             self._sessions.apply(record, outcome, at_us=times.done_us)
 
     def settle(self, plan: Plan, now_us: int) -> None:
@@ -141,6 +145,21 @@ class Stepper:
         for piece in plan.pieces:
             outcome = lost(piece.record.session, LossCode.RUNNER, reason)
             self._sessions.apply(piece.record, outcome, at_us=now_us)
+
+
+def _outcome(record: Record, work: Work, found: Stepped, timing: RoundTiming) -> Outcome:
+    """Return what the step means for a session, and remember how its candidates went."""
+    session, kept = record.session, found.verdict.kept
+    if leases_locally(session):
+        record.guessed.add(kept + 1)
+    if session.block is not None:
+        record.emitted.add(kept + 1)
+        record.acceptance.add(kept, len(work.candidates))
+        session, actions = verified(session, work, found, timing=timing)
+        return session, tuple(a for a in actions if not isinstance(a, Answer))  # the draft knows already
+    if session.guess is not None:
+        return guess_verified(session, work, found, timing=timing)
+    return stepped_plain(session, work, found.verdict.emitted, found, timing=timing)
 
 
 def _timing(record: Record, times: StepSpan) -> RoundTiming:

@@ -113,7 +113,7 @@ def test_finds_a_recall_that_reaches_into_the_running_step(monkeypatch: pytest.M
 
 
 def test_finds_rejected_candidates_left_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(targeting, "_still_cached", lambda session, sequence, message: session.cached)
+    monkeypatch.setattr(targeting, "_still_cached", lambda session, sequence, equal: session.cached)
     _found(Scope(output=3, gamma=2, drafts=1, targets=1), "rows|wrong")
 
 

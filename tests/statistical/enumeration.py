@@ -23,6 +23,7 @@ from foreword.laws.counts import counts_law, to_counts
 from foreword.laws.law import Law
 from foreword.laws.parameters import LawParameters
 from foreword.laws.pipeline import LawRows, target_laws
+from foreword.lookup.automaton import SuffixAutomaton
 from foreword.protocol import digest
 from foreword.protocol.messages import BlockLaw, OneHot, SparseCounts, TargetKeys
 from foreword.protocol.words import Rule
@@ -84,6 +85,8 @@ class Style(Enum):
     COUPLED = auto()
     """With the target's own numbers."""
     LIKELIEST = auto()
+    LOOKUP = auto()
+    """What followed an earlier occurrence of the end of the text, said to be certain; nothing where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +192,8 @@ class Session:
         return State(state.text + committed, blocks, round=blocks // self.lease + 1, seen=self.note(outcome))
 
     def _draft(self, state: State, tape: Tape, rule: Rule, base: int) -> Drafted:
+        if self.style is Style.LOOKUP:
+            return _looked_up(state.text, self.gamma(state))
         style = self.style if rule is Rule.MATCH or self.style is Style.ONE_HOT else Style.COUNTS
         if self.quotes(state):
             return self._quoted(state, rule)
@@ -226,6 +231,12 @@ class Session:
             places = [i for i in range(1, len(text)) if text[i - 1] == text[-1]]
             ids.append(text[places[-1]] if places else 0)
         return Drafted(tuple(ids), None if rule is Rule.MATCH else OneHot())
+
+
+def _looked_up(text: Text, gamma: int) -> Drafted:
+    index = SuffixAutomaton(1)
+    index.extend(text)
+    return Drafted(index.continuation(gamma).ids if gamma > 0 else (), OneHot())
 
 
 def text_law(session: Session, horizon: int) -> dict[Text, float]:

@@ -103,6 +103,7 @@ async def test_several_drafts_and_none() -> None:
     async with stack(watch, draft=None) as running:
         assert running.services == ("target", "orchestrator")
         assert "--drafts" not in watch.told("orchestrator")
+        assert "--no-local-drafts" in watch.told("orchestrator")
 
 
 async def test_a_killed_service_comes_back_on_its_port() -> None:

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from foreword.acceptance import Verdict
 from foreword.protocol.messages import Result, RoundTiming
-from foreword.protocol.words import ResultKind
+from foreword.protocol.words import Drafter, ResultKind
 from orchestrator.core.state import Emit
 from orchestrator.measure.progress import Progress, Totals
 from orchestrator.measure.rounds import PartsOfRequest, RoundClock, RoundParts
@@ -110,6 +110,30 @@ def test_scrape_shows_rounds_positions_and_parts() -> None:
         'foreword_orchestrator_events_total{event="late_block"} 1.0',
     ):
         assert line in text, line
+
+
+def test_scrape_tells_who_wrote_blocks_and_where() -> None:
+    registry = CollectorRegistry()
+    metrics = OrchestratorMetrics(registry)
+    parts = RoundParts(None, None, None, None, 100, 20_000, 150)
+    for drafter, local in ((Drafter.LOOKUP, True), (Drafter.LOOKUP, False), (Drafter.MODEL, False)):
+        result = Result(1, 1, 0, False, ResultKind.EVIDENCE, (1, None), (1,), (0.0,), drafter=drafter)
+        metrics.decided(Decided(Emit((1,), Verdict(0, 1), result), gamma=0, late=False, parts=parts, local=local))
+    text = generate_latest(registry).decode()
+    for labels in ('"lookup",place="target"', '"lookup",place="draft"', '"model",place="draft"'):
+        assert f"foreword_blocks_total{{drafter={labels}}} 1.0" in text
+
+
+def test_a_round_after_local_candidates_lasts_from_its_commit() -> None:
+    """No draft knew of their verdict before it."""
+    clock = RoundClock()
+    clock.committed(0)
+    clock.answered(evidence(RoundTiming(10, 20_000)), 25_000)
+    clock.committed(25_500)
+    parts = clock.answered(evidence(TIMING), 60_000)
+    assert parts.host == 0
+    others = (parts.draft_queue, parts.draft_compute, parts.verify_queue, parts.verify_compute, parts.network)
+    assert sum(us or 0 for us in others) == 34_500
 
 
 def test_progress_tells_rates_since_the_last_look() -> None:

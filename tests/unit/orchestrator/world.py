@@ -23,6 +23,7 @@ from foreword.protocol.info import ModelInfo, ServerInfo
 from foreword.protocol.sequence import Sequence
 from foreword.protocol.words import Drafter, LossCode, RefusalCode, Rule
 from foreword.testing.virtual_clock import Ties, VirtualClock
+from foreword.values import replace
 from orchestrator.core.state import Ended, Request, Session
 from orchestrator.policy import FixedPolicy, WaitLimits
 from orchestrator.pools.drafts import DraftPool, Trust, Wish
@@ -134,6 +135,11 @@ class FakeTarget(FakeServer):
     refuse: m.Refused | None = None
     stuck = False
     longest_length = 512
+    local: Callable[[tuple[int, ...]], int | None] | None = None
+    """What its own drafter guesses to come next, None for nothing; without one it decodes plainly."""
+
+    def info(self) -> ServerInfo:
+        return replace(super().info(), local_drafter=None if self.local is None else Drafter.LOOKUP)
 
     def reset(self) -> None:
         self.sessions: dict[int, target_state.Session] = {}
@@ -208,16 +214,24 @@ class FakeTarget(FakeServer):
         self.running = True
         works = []
         for sid in ready:
+            self._guess(sid)
             self.sessions[sid], work = step.build(self.sessions[sid])
             works.append((sid, work))
         self.later(lambda: self._done(works), 20_000)
+
+    def _guess(self, sid: int) -> None:
+        session, ids = self.sessions[sid], ()
+        most = step.wanted_guess(session) if self.local is not None else 0
+        while len(ids) < most and (token := self.local(session.context + ids)) is not None:
+            ids += (token,)
+        self.sessions[sid] = step.guessed(session, target_state.Guess(ids, m.OneHot(), Drafter.LOOKUP))
 
     def _done(self, works: list[tuple[int, step.Work]]) -> None:
         self.running = False
         for sid, work in works:
             session = self.sessions[sid]
             own = [next_token(session.context + work.candidates[:n]) for n in range(work.need)]
-            if session.block is None:
+            if session.proposal is None:
                 verdict = decide(Rule.MATCH, Evidence((), (own[0],)), coin_key=b"", round=1, base=0)
                 stepped = step.Stepped(Evidence((), (own[0],)), verdict)
                 self.apply(sid, step.stepped_plain(session, work, own[0], stepped))
@@ -229,6 +243,9 @@ class FakeTarget(FakeServer):
             emit = tuple(token if n <= kept else None for n, token in enumerate(own))
             evidence = Evidence(acceptance, emit)
             verdict = decide(Rule.MATCH, evidence, coin_key=b"", round=1, base=0)
+            if session.block is None:
+                self.apply(sid, step.guess_verified(session, work, step.Stepped(evidence, verdict)))
+                continue
             lag_us = self.came["block", sid, session.round] - self.came["commit", sid, session.round]
             timing = m.RoundTiming(verify_compute_us=20_000, block_lag_us=lag_us)
             self.apply(sid, step.verified(session, work, step.Stepped(evidence, verdict), timing=timing))
@@ -331,6 +348,8 @@ class Recorder:
     stop_at: int | None = None
     gammas: list[int] = field(default_factory=list)
     bases: list[int] = field(default_factory=list)
+    local: list[int] = field(default_factory=list)
+    """Candidates of each Result that the target wrote itself."""
 
     def decided(self, decided: Decided) -> int | None:
         assert self.end is None
@@ -338,6 +357,7 @@ class Recorder:
         self.tokens += decided.emit.tokens
         self.late += decided.late
         self.gammas.append(decided.gamma)
+        self.local.append(len(decided.emit.result.ids) if decided.local else 0)
         return self.stop_at if self.stop_at is not None and len(self.tokens) >= self.stop_at else None
 
     def ended(self, ended: Ended, places: Places) -> None:
@@ -357,6 +377,7 @@ class World:
         *,
         targets: int = 1,
         drafts: int = 1,
+        local: Callable[[tuple[int, ...]], int | None] | None = None,
         limits: SessionLimits | None = None,
         ties: Ties = Ties.INSERTION,
         seed: int = 0,
@@ -381,6 +402,8 @@ class World:
             meters=self,
             limits=limits or SessionLimits(),
         )
+        for target in self.fake_targets:
+            target.local = local
         for server in (*self.fake_targets, *self.fake_drafts):
             server.start()
 

@@ -18,6 +18,7 @@ from foreword.protocol.messages import (
     BlockLaw,
     BlockOrder,
     Commit,
+    Order,
     PlainOrder,
     Recall,
     Result,
@@ -35,6 +36,7 @@ from target_service.core.policy import Immediate, StepPolicy
 from target_service.engine.admission import Bars
 from target_service.engine.loop import Engine, EngineOptions
 from target_service.engine.messages import Answers, Blocks, Commands, Events, FromEngine, ToEngine
+from target_service.local.port import LocalDrafter
 
 KEYS = TargetKeys(b"m" * 16, b"e" * 16, b"c" * 16)
 GREEDY = LawParameters(temperature=0.0)
@@ -107,6 +109,7 @@ class Bench:
         pages: int = 1 << 12,
         page_size: int = 16,
         budget: Budget = BUDGET,
+        local: LocalDrafter | None = None,
         **bars: int,
     ) -> None:
         self.model = model or SyntheticModel(step_ms=20.0)
@@ -124,6 +127,7 @@ class Bench:
             policy=policy or Immediate(),
             bars=Bars(vocabulary_size=self.model.vocabulary, **bounds),
             options=EngineOptions(instance=INSTANCE, budget=budget),
+            local=local,
         )
 
     def run(self, ms: float = 1000.0) -> None:
@@ -219,7 +223,7 @@ class Peer:
     def output(self) -> Tokens:
         return self.sequence.since(0)
 
-    def commit(self, order: PlainOrder | BlockOrder) -> Commit:
+    def commit(self, order: Order) -> Commit:
         self.round += 1
         base, unsent, self.unsent = self.sequence.base, self.unsent, ()
         return Commit(self.sid, self.round, base, unsent, self.sequence.digest, rule=self.rule, order=order)

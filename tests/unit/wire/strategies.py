@@ -319,6 +319,7 @@ servers = st.builds(
     tensor_parallel_size=u32,
     cost_curve=st.lists(st.builds(CostPoint, rows=u32, context=u32, step_us=u32), max_size=4).map(tuple),
     drafter=st.none() | drafters,
+    local_drafter=st.none() | drafters,
     sessions=u32,
     name=short,
 )

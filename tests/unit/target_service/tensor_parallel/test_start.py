@@ -52,7 +52,8 @@ def test_a_group_is_told_its_size_and_where_it_runs() -> None:
 async def test_a_service_tells_of_its_size(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     process = service.TargetProcess(settings("synthetic", size))
     model = ModelInfo("m", "m", "", "", 64, 100, "float32")
-    monkeypatch.setattr(process, "_host", SimpleNamespace(described=SimpleNamespace(model=model, cost_curve=())))
+    described = SimpleNamespace(model=model, cost_curve=(), local_drafter=None)
+    monkeypatch.setattr(process, "_host", SimpleNamespace(described=described))
     assert process._info().tensor_parallel_size == size
 
 

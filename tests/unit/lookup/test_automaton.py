@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draft_service.drafters.automaton import WALK, Continuation, SuffixAutomaton
+from foreword.lookup.automaton import WALK, Continuation, SuffixAutomaton
 
 Tokens = tuple[int, ...]
 TEXTS = st.lists(st.integers(0, 2), max_size=24).map(tuple)
