@@ -16,6 +16,7 @@ from target_service.core.price import SmoothPrice
 from target_service.core.state import Phase
 from target_service.engine.admission import Bars
 from target_service.engine.allotment import Allotment
+from target_service.engine.arithmetic import REFERENCE, Arithmetic
 from target_service.engine.beginnings import Beginnings
 from target_service.engine.intake import Intake
 from target_service.engine.line import Line
@@ -37,6 +38,7 @@ class EngineOptions:
 
     instance: str
     budget: Budget
+    arithmetic: Arithmetic = REFERENCE
 
 
 class Engine:
@@ -70,7 +72,7 @@ class Engine:
         self._outlook = Outlook(self._sessions, options.budget)
         allotment = Allotment(runner, self._line, self._outbox)
         self._planner = Planner(runner, self._sessions, allotment, budget=options.budget, step_us=self._times.step_us)
-        self._stepper = Stepper(runner, self._sessions, self._intake)
+        self._stepper = Stepper(runner, self._sessions, self._intake, options.arithmetic)
         self._postponed: list[ToEngine] = []
         self._status_us = now()
 
