@@ -10,14 +10,21 @@ import numpy as np
 import pytest
 
 from foreword.acceptance import Evidence, gather, plain
-from foreword.compiled import law
+from foreword.addresses import Address
+from foreword.addresses.philox import integers
+from foreword.compiled import law, laws, philox, races, source
 from foreword.compiled.laws import try_compiled_laws
+from foreword.compiled.source import CompiledSource
 from foreword.errors import ForewordError
 from foreword.laws.law import TargetLaw
 from foreword.laws.parameters import LawParameters
 from foreword.laws.pipeline import LawRows, try_target_laws
 from foreword.protocol.words import Rule
+from target_service.engine.arithmetic import REFERENCE as NUMPY
+from target_service.engine.arithmetic import Arithmetic, arithmetic_for
+from target_service.engine.judge import judge
 from tests.unit.compiled.blocks import COMPILED, KEYS, LAWS, REFERENCE, ROWS, SIZES, drawn_block, logits_of, one_hot
+from tests.unit.target_service.test_greedy import drawn_part
 
 CLOSE = {"rel_tol": 1e-12, "abs_tol": 1e-300}
 
@@ -56,10 +63,10 @@ def test_laws_are_those_of_the_reference(name: str, size: int) -> None:
 
 
 def evidence(way, rows: LawRows, rule: Rule, block, *, round: int) -> Evidence | str:  # type: ignore[no-untyped-def]
-    (laws,) = way[0]([rows])
-    if isinstance(laws, ForewordError):
-        return laws.message
-    return gather(rule, laws, rows.candidates, block, keys=KEYS, round=round, base=2, source=way[1])
+    (found,) = way[0]([rows])
+    if isinstance(found, ForewordError):
+        return found.message
+    return gather(rule, found, rows.candidates, block, keys=KEYS, round=round, base=2, source=way[1])
 
 
 def assert_same_evidence(found: Evidence | str, wanted: Evidence | str) -> None:
@@ -89,11 +96,11 @@ def test_tokens_are_those_of_the_reference_over_a_real_vocabulary(rule: Rule, sp
         logits = np.random.default_rng(seed).standard_normal((12, 49_152)).astype(np.float32) * np.float32(spread)
         for round in range(3):
             tokens = []
-            for laws, source in (COMPILED, REFERENCE):
-                (found,) = laws([LawRows(parameters, logits, candidates=(0,) * 11)])
+            for way, numbers in (COMPILED, REFERENCE):
+                (found,) = way([LawRows(parameters, logits, candidates=(0,) * 11)])
                 assert not isinstance(found, ForewordError)
                 tokens.append(
-                    [plain(rule, p, keys=KEYS, round=round, position=i, source=source) for i, p in enumerate(found)]
+                    [plain(rule, p, keys=KEYS, round=round, position=i, source=numbers) for i, p in enumerate(found)]
                 )
             assert tokens[0] == tokens[1]
 
@@ -149,3 +156,54 @@ def test_a_residual_that_is_drawn_from_the_masses_of_p_is_noticed(monkeypatch: p
     monkeypatch.setattr(law, "residual", not_renormalised)
     with pytest.raises(AssertionError):
         compare(["peaked"])
+
+
+def test_a_cut_that_is_off_by_one_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = laws.describe
+
+    def one_fewer(addresses, widths, settings, top_k, sums, found, stays):  # type: ignore[no-untyped-def]
+        original(addresses, widths, settings, top_k, sums, found, stays)
+        stays[:, 1] -= stays[:, 1] > 1
+
+    monkeypatch.setattr(laws, "describe", one_fewer)
+    with pytest.raises(AssertionError):
+        test_laws_are_those_of_the_reference("peaked", 700)
+
+
+def test_noise_of_another_position_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = source.place
+    monkeypatch.setattr(
+        source, "place", lambda key, address: original(key, replace(address, position=address.position + 1))
+    )
+    with pytest.raises(AssertionError):
+        test_evidence_is_that_of_the_reference(Rule.MATCH, "peaked", drawn_block)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 255, 256, 257, 5000])
+def test_numbers_are_those_of_the_definition(count: int) -> None:
+    rng = np.random.default_rng(count)
+    for _ in range(5):
+        address = Address(*(int(word) for word in rng.integers(0, 1 << 63, 3)))
+        key = rng.bytes(16)
+        wanted = integers(key, address, count)
+        assert np.array_equal(philox.numbers(philox.place(key, address), count), wanted)
+        ids = np.arange(count, dtype=np.int32)
+        certain = np.where(ids == count - 1, 1.0, 0.0)
+        assert races.race_some(ids, certain, philox.place(key, address)) == count - 1
+
+
+def test_compiled_loops_are_for_large_vocabularies() -> None:
+    assert arithmetic_for(64) is NUMPY
+    assert isinstance(arithmetic_for(2048).source, CompiledSource)
+
+
+def test_a_step_is_judged_as_by_the_reference() -> None:
+    compiled = Arithmetic(*COMPILED)
+    judged = 0
+    for seed in range(30):
+        part = drawn_part(seed, 4, 0.8)
+        warm = replace(part[0], law=LAWS[seed % 2 + 5 * (seed % 3 == 0)])
+        (found,), (wanted,) = (judge([(warm, *part[1:])], way) for way in (compiled, NUMPY))
+        assert found == wanted
+        judged += not isinstance(found, ForewordError)
+    assert judged == 30
