@@ -20,6 +20,8 @@ _DIGITS = 2048
 _SHIFTS = (21, 10, 0)
 _SIGN = np.uint32(0x80000000)
 _ALL = np.uint32(0xFFFFFFFF)
+_ROUNDING = 1e-9
+"""More than the error of a sum."""
 _SLACK = 0.99
 """Leaves room for rounding under the least weight that can be in a nucleus."""
 
@@ -33,36 +35,53 @@ def cut(
     `min_p` and `top_k` are 0, `top_p` is 1 for none; `sums` is room for the runs of the row. Each keeps the largest,
     ties to the lowest id, of what the one before has kept.
     """
-    floor = largest + temperature * math.log(min_p) if min_p > 0.0 else -np.inf
-    whole = np.inf
-    if top_p < 1.0 and top_k == 0 and min_p == 0.0:
-        whole = measure(row, largest, temperature, sums)
-        # Tokens under (1 - p)/V each hold under 1 - p together, so the others reach p.
-        floor = largest + temperature * math.log(_SLACK * (1.0 - top_p) * whole / len(row))
-        floor -= 1e-6 * (1.0 + abs(floor))
-    values = np.empty(len(row), np.float32)
-    count: Integer = _at_least(row, floor, values)
     least: float = -np.inf
     ties: Integer = -1
-    keys = _ordered(values[:count])
-    if 0 < top_k < count:
-        least, ties, _ = _select(keys, np.empty(0), top_k, np.inf)
-        count = top_k
-        values, keys = _kept(row, least, ties, top_k)
-    weights = np.empty(count)
-    weigh_into(values[:count], largest, temperature, weights)
-    if whole == np.inf:
+    values = np.empty(len(row), np.float32)
+    if top_p < 1.0 and top_k == 0 and min_p == 0.0:
+        whole = measure(row, largest, temperature, sums)
+        count, weights = _nucleus(row, largest, temperature, top_p, whole, values)
+        keys = _ordered(values[:count])
+    else:
+        floor = largest + temperature * math.log(min_p) if min_p > 0.0 else -np.inf
+        count = _at_least(row, floor, values)
+        keys = _ordered(values[:count])
+        if 0 < top_k < count:
+            least, ties, _ = _select(keys, np.empty(0), top_k, np.inf)
+            count = top_k
+            values, keys = _kept(row, least, ties, top_k)
+        weights = np.empty(count)
+        weigh_into(values[:count], largest, temperature, weights)
         whole = _sum(weights)
     if top_p < 1.0:
         least, ties, found = _select(keys, weights, count, top_p * whole)
-        above = 0
-        for i in range(len(row)):
-            above += row[i] > least
-        return least, _last(row, least, ties), above + ties, found
+        above = ties
+        for i in range(count):
+            above += np.int64(values[i] > least)
+        return least, _last(row, least, ties), above, found
     if ties < 0:
-        least = float(values[:count].min())
-        return least, len(row) - 1, count, whole
+        return float(values[:count].min()), len(row) - 1, count, whole
     return least, _last(row, least, ties), count, whole
+
+
+@njit(fastmath=FLAGS, error_model="numpy")
+def _nucleus(
+    row: Floats, largest: float, temperature: float, top_p: float, whole: float, values: Floats
+) -> tuple[Integer, Doubles]:
+    """Write logits that contain the nucleus to `values`; return how many they are, and their weights.
+
+    Tokens under (1 - p)/V each hold under 1 - p together, so the others reach p. A thousand in the place of V leaves
+    fewer, and is nearly always enough.
+    """
+    for tokens in (min(1000, len(row)), len(row)):
+        floor = largest + temperature * math.log(_SLACK * (1.0 - top_p) * whole / tokens)
+        floor -= 1e-6 * (1.0 + abs(floor))
+        count = _at_least(row, floor, values)
+        weights = np.empty(count)
+        weigh_into(values[:count], largest, temperature, weights)
+        if _sum(weights) > (1.0 + _ROUNDING) * top_p * whole:
+            break
+    return count, weights
 
 
 @njit(fastmath=FLAGS, error_model="numpy")
