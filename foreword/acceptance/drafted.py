@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from foreword.errors import InvalidField
 from foreword.laws.counts import counts_law
-from foreword.laws.law import Law
+from foreword.laws.law import Law, TargetLaw
 from foreword.protocol.messages import BlockLaw, OneHot
 
 
@@ -22,7 +20,7 @@ def draft_laws(block_law: BlockLaw | None, ids: Sequence[int]) -> list[Law]:
     return [counts_law(counts) for counts in block_law]
 
 
-def ratio(p: Law, q: Law, token: int) -> float:
+def ratio(p: TargetLaw, q: Law, token: int) -> float:
     """Return p/q of a drawn token; raise InvalidField if q says it cannot be drawn."""
     drawn = q.probability_of(token)
     if drawn <= 0.0:
@@ -30,18 +28,9 @@ def ratio(p: Law, q: Law, token: int) -> float:
     return p.probability_of(token) / drawn
 
 
-def residual(p: Law, q: Law, scale: float) -> tuple[Law, float]:
+def residual(p: TargetLaw, q: Law, scale: float) -> tuple[TargetLaw, float]:
     """Return the law proportional to max(0, scale·p − q), and the sum of that.
 
     Where the sum is 0, the law is p: rounding alone leads there, and then the residual is as good as never drawn.
     """
-    weights = p.probabilities * scale
-    if p.ids is None:
-        weights[q.support] = np.maximum(weights[q.support] - q.probabilities, 0.0)
-    else:
-        weights = np.maximum(weights - q.probabilities_of(p.ids), 0.0)
-    mass = float(weights.sum())
-    if mass <= 0.0:
-        return p, 0.0
-    weights /= mass
-    return Law(p.ids, weights), mass
+    return p.residual(q, scale)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from foreword.acceptance.evidence import Evidence
 from foreword.acceptance.source import Source
 from foreword.addresses.keys import Address
-from foreword.laws.law import Law
+from foreword.laws.law import TargetLaw
 from foreword.protocol.messages import BlockLaw, TargetKeys
 
 
@@ -21,7 +21,7 @@ class Match:
 
     def evidence(
         self,
-        laws: Sequence[Law],
+        laws: Sequence[TargetLaw],
         ids: Sequence[int],
         block_law: BlockLaw | None,
         *,

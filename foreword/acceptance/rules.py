@@ -12,7 +12,7 @@ from foreword.acceptance.source import PhiloxSource, Source
 from foreword.acceptance.token import Token
 from foreword.addresses.keys import Address, verification_address
 from foreword.errors import InvalidField, ProtocolFault
-from foreword.laws.law import Law
+from foreword.laws.law import TargetLaw
 from foreword.protocol.messages import BlockLaw, TargetKeys
 from foreword.protocol.words import Rule
 
@@ -22,7 +22,7 @@ class AcceptanceRule(Protocol):
 
     def evidence(
         self,
-        laws: Sequence[Law],
+        laws: Sequence[TargetLaw],
         ids: Sequence[int],
         block_law: BlockLaw | None,
         *,
@@ -55,7 +55,7 @@ def rule_of(rule: Rule) -> AcceptanceRule:
 
 def gather(
     rule: Rule,
-    laws: Sequence[Law],
+    laws: Sequence[TargetLaw],
     ids: Sequence[int],
     block_law: BlockLaw | None,
     *,
@@ -90,7 +90,7 @@ def decide(
     return Verdict(kept, emitted)
 
 
-def plain(rule: Rule, law: Law, *, keys: TargetKeys, round: int, position: int, source: Source = _PHILOX) -> int:
+def plain(rule: Rule, law: TargetLaw, *, keys: TargetKeys, round: int, position: int, source: Source = _PHILOX) -> int:
     """Return the token of a plain step at an output position."""
     if rule is Rule.MATCH:
         return next(iter(source.race(keys.match, [(Address(position), law)])))

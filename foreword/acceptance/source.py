@@ -11,10 +11,10 @@ from typing import Protocol
 
 from foreword.addresses.keys import Address
 from foreword.addresses.philox import first_integers, uniforms
-from foreword.laws.law import Law
+from foreword.laws.law import TargetLaw
 from foreword.laws.sampling import races, sample_uniform
 
-Draw = tuple[Address, Law]
+Draw = tuple[Address, TargetLaw]
 """Where to draw, and from what."""
 Coin = tuple[Address, float]
 """Where to toss, and the threshold for success."""

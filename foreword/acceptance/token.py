@@ -8,7 +8,7 @@ from foreword.acceptance.drafted import draft_laws, ratio, residual
 from foreword.acceptance.evidence import Evidence
 from foreword.acceptance.source import Source
 from foreword.addresses.keys import verification_address
-from foreword.laws.law import Law
+from foreword.laws.law import TargetLaw
 from foreword.protocol.messages import BlockLaw, TargetKeys
 
 
@@ -20,7 +20,7 @@ class Token:
 
     def evidence(
         self,
-        laws: Sequence[Law],
+        laws: Sequence[TargetLaw],
         ids: Sequence[int],
         block_law: BlockLaw | None,
         *,

@@ -5,12 +5,49 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ids = NDArray[np.int32]
 Probabilities = NDArray[np.float64]
+
+
+class TargetLaw(Protocol):
+    """What rules and sources ask of a target's law, however it is held."""
+
+    @property
+    def ids(self) -> Ids | None:
+        """The ids that are named, ascending; None for 0..k-1."""
+        ...
+
+    @property
+    def probabilities(self) -> Probabilities:
+        """Their probabilities, float64[k]."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many are named."""
+        ...
+
+    @property
+    def support(self) -> Ids:
+        """The ids that are named, int32[k]."""
+        ...
+
+    def token_at(self, index: int) -> int:
+        """Return the id at an index of `probabilities`."""
+        ...
+
+    def probability_of(self, token: int) -> float:
+        """Return the probability of one token, 0 for what is not named."""
+        ...
+
+    def residual(self, drafted: Law, scale: float) -> tuple[TargetLaw, float]:
+        """Return the law proportional to max(0, scale·p − q), and the sum of that; p and 0 where the sum is 0."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +112,26 @@ class Law:
             return np.where(inside, self.probabilities[np.where(inside, tokens, 0)], 0.0)
         index = np.minimum(self.ids.searchsorted(tokens), self.size - 1)
         return np.where(self.ids[index] == tokens, self.probabilities[index], 0.0)
+
+    def residual(self, drafted: Law, scale: float) -> tuple[TargetLaw, float]:
+        """Return the law proportional to max(0, scale·p − q), and the sum of that.
+
+        Where the sum is 0, the law is p: rounding alone leads there, and then the residual is as good as never drawn.
+        """
+        weights = self.probabilities * scale
+        taken_ids, taken = drafted.support, drafted.probabilities
+        if self.ids is None:
+            at: NDArray[np.intp] = taken_ids.astype(np.intp)
+        else:
+            at = np.minimum(self.ids.searchsorted(taken_ids), self.size - 1)
+            named = self.ids[at] == taken_ids
+            at, taken = at[named], taken[named]
+        weights[at] = np.maximum(weights[at] - taken, 0.0)
+        mass = float(weights.sum())
+        if mass <= 0.0:
+            return self, 0.0
+        weights /= mass
+        return Law(self.ids, weights), mass
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foreword.laws.edits import Logits
-from foreword.laws.law import Law
+from foreword.laws.law import TargetLaw
 from foreword.laws.nucleus import descending, pick
 from foreword.laws.pipeline import LawRows, edited_logits
 from foreword.protocol.messages import LogProbabilities
@@ -19,7 +19,7 @@ FLOOR = -9999.0
 
 
 def log_probabilities(
-    rows: LawRows, laws: Sequence[Law], wanted: Sequence[Sequence[int | None]], *, top: int
+    rows: LawRows, laws: Sequence[TargetLaw], wanted: Sequence[Sequence[int | None]], *, top: int
 ) -> list[LogProbabilities]:
     """Return log-probabilities of each list of tokens; token i of a list is looked up in row i.
 
@@ -50,7 +50,7 @@ def logit_margin(logits: NDArray[np.float32]) -> float:
     return float(first) - float(second)
 
 
-def _row_logs(logits: Logits, law: Law, *, greedy: bool) -> NDArray[np.float64]:
+def _row_logs(logits: Logits, law: TargetLaw, *, greedy: bool) -> NDArray[np.float64]:
     # float64[V]: the log-probability of every token.
     if greedy:
         shifted = logits.astype(np.float64) - float(logits.max())

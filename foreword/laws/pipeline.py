@@ -75,7 +75,7 @@ def try_target_laws(rows: Sequence[LawRows]) -> list[list[Law] | ForewordError]:
     result: list[list[Law] | ForewordError] = []
     for session, one in enumerate(rows):
         try:
-            result.append(_session_laws(one, session=session))
+            result.append(session_laws(one, session=session))
         except ForewordError as error:
             result.append(error)
     return result
@@ -94,7 +94,11 @@ def edited_logits(rows: LawRows) -> Logits:
     )
 
 
-def _session_laws(rows: LawRows, *, session: int) -> list[Law]:
+def session_laws(rows: LawRows, *, session: int) -> list[Law]:
+    """Return the laws of one session, whose number in the step errors name.
+
+    Raises EngineFailure for logits that are not numbers, InvalidField where nothing may come.
+    """
     logits = edited_logits(rows)
     if not len(logits):
         return []

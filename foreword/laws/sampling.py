@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from foreword.addresses.keys import Address
 from foreword.addresses.noise import exponentials
 from foreword.addresses.philox import U64, Draw, integers_across
-from foreword.laws.law import Law, Probabilities
+from foreword.laws.law import Probabilities, TargetLaw
 
 _RUN = 256
 """Weights per run of the two-level inverse CDF."""
 
 
-def sample_match(law: Law, key: bytes, position: int) -> int:
+def sample_match(law: TargetLaw, key: bytes, position: int) -> int:
     """Return the target's own sample at an output position: the argmax of log p + Gumbel noise (ties: lowest id).
 
     Noise belongs to (key, position, token id), so a draft that holds the key draws with the same noise from its own
@@ -26,7 +26,7 @@ def sample_match(law: Law, key: bytes, position: int) -> int:
     return next(races(key, [(Address(position), law)]))
 
 
-def match_margin(law: Law, key: bytes, position: int) -> float:
+def match_margin(law: TargetLaw, key: bytes, position: int) -> float:
     """Return by how much the best log p + noise at a position leads the second, in nats; infinite without a second.
 
     Two devices whose logits differ by less than half of this draw the same token.
@@ -39,7 +39,7 @@ def match_margin(law: Law, key: bytes, position: int) -> float:
     return float(math.log(second) - math.log(first))
 
 
-def races(key: bytes, draws: Sequence[tuple[Address, Law]]) -> Iterator[int]:
+def races(key: bytes, draws: Sequence[tuple[Address, TargetLaw]]) -> Iterator[int]:
     """Yield for each draw the token whose exponential noise over probability is smallest, ties to the lowest id.
 
     Numbers of small supports are made together; a large one costs nothing until it is asked for.
@@ -49,7 +49,7 @@ def races(key: bytes, draws: Sequence[tuple[Address, Law]]) -> Iterator[int]:
         yield law.token_at(_winner(law.probabilities, next(numbers)) if law.size > 1 else 0)
 
 
-def sample_uniform(law: Law, u: float) -> int:
+def sample_uniform(law: TargetLaw, u: float) -> int:
     """Return the token at `u` in [0, 1) of the inverse cumulative distribution, in the order of ids."""
     return law.token_at(inverse_cdf(law.probabilities, u))
 
@@ -71,7 +71,7 @@ def inverse_cdf(weights: Probabilities, u: float) -> int:
     return run * _RUN + _first_over(weights[run * _RUN : (run + 1) * _RUN].cumsum(), wanted)
 
 
-def _noise(key: bytes, address: Address, law: Law) -> Draw:
+def _noise(key: bytes, address: Address, law: TargetLaw) -> Draw:
     return key, address, law.size if law.ids is None else law.ids
 
 

@@ -9,36 +9,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from foreword.acceptance import Evidence, Verdict, decide, gather, plain
+from foreword.acceptance.source import Source
 from foreword.errors import ForewordError
-from foreword.laws.law import Law
+from foreword.laws.law import TargetLaw
 from foreword.laws.logprobs import log_probabilities
-from foreword.laws.pipeline import LawRows, try_target_laws
+from foreword.laws.pipeline import LawRows
 from foreword.protocol.messages import LogProbabilities
 from foreword.runner.port import Logits
 from target_service.core.state import Session
 from target_service.core.step import Stepped, Work
+from target_service.engine.arithmetic import REFERENCE, Arithmetic
 from target_service.engine.greedy import greedy_step
 
 
-def judge(parts: Sequence[tuple[Session, Work, Logits]]) -> list[Stepped | ForewordError]:
+def judge(
+    parts: Sequence[tuple[Session, Work, Logits]], arithmetic: Arithmetic = REFERENCE
+) -> list[Stepped | ForewordError]:
     """Return what the step found for each session, or its error: unusable logits cost no other session its step.
 
     A plain token is a verdict on no candidates. Timings are left to the caller.
     """
     quick = [greedy_step(session, work, logits) for session, work, logits in parts]
-    others = iter(_judge_by_laws([part for part, found in zip(parts, quick, strict=True) if found is None]))
+    slow = [part for part, found in zip(parts, quick, strict=True) if found is None]
+    others = iter(_judge_by_laws(slow, arithmetic))
     return [next(others) if found is None else found for found in quick]
 
 
-def _judge_by_laws(parts: Sequence[tuple[Session, Work, Logits]]) -> list[Stepped | ForewordError]:
+def _judge_by_laws(
+    parts: Sequence[tuple[Session, Work, Logits]], arithmetic: Arithmetic
+) -> list[Stepped | ForewordError]:
     rows = [law_rows(session, work, logits) for session, work, logits in parts]
     judged: list[Stepped | ForewordError] = []
-    for (session, work, _), one, laws in zip(parts, rows, try_target_laws(rows), strict=True):
+    for (session, work, _), one, laws in zip(parts, rows, arithmetic.laws(rows), strict=True):
         if isinstance(laws, ForewordError):
             judged.append(laws)
             continue
         try:
-            judged.append(_judge(session, work, one, laws))
+            judged.append(_judge(session, work, one, laws, source=arithmetic.source))
         except ForewordError as error:
             judged.append(error)
     return judged
@@ -61,25 +68,34 @@ def law_rows(session: Session, work: Work, logits: Logits) -> LawRows:
     )
 
 
-def _judge(session: Session, work: Work, rows: LawRows, laws: list[Law]) -> Stepped:
+def _judge(session: Session, work: Work, rows: LawRows, laws: Sequence[TargetLaw], *, source: Source) -> Stepped:
     commit, proposal = session.commit, session.proposal
     assert commit is not None
     if proposal is None:
-        token = plain(commit.rule, laws[0], keys=session.keys, round=session.round, position=session.output)
+        token = plain(
+            commit.rule, laws[0], keys=session.keys, round=session.round, position=session.output, source=source
+        )
         _, emit_logs = _logprobs(session, rows, laws, ids=(), emit=(token,))
         return Stepped(Evidence((), (token,)), Verdict(0, token), emit_logprobs=emit_logs)
     law = proposal.law[: len(work.candidates)] if isinstance(proposal.law, tuple) else proposal.law
     # Not the Commit's base: a lease verifies block after block, and an address with a base that stands still would be
     # read again where two of them overlap, although what it gave has been seen.
     base = session.output
-    evidence = gather(commit.rule, laws, work.candidates, law, keys=session.keys, round=session.round, base=base)
+    evidence = gather(
+        commit.rule, laws, work.candidates, law, keys=session.keys, round=session.round, base=base, source=source
+    )
     verdict = decide(commit.rule, evidence, coin_key=session.keys.coin, round=session.round, base=base)
     candidate_logs, emit_logs = _logprobs(session, rows, laws, ids=work.candidates, emit=evidence.emit)
     return Stepped(evidence, verdict, candidate_logs, emit_logs)
 
 
 def _logprobs(
-    session: Session, rows: LawRows, laws: list[Law], *, ids: tuple[int, ...], emit: tuple[int | None, ...]
+    session: Session,
+    rows: LawRows,
+    laws: Sequence[TargetLaw],
+    *,
+    ids: tuple[int, ...],
+    emit: tuple[int | None, ...],
 ) -> tuple[LogProbabilities | None, LogProbabilities | None]:
     if session.top_logprobs is None:
         return None, None

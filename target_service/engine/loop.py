@@ -16,6 +16,7 @@ from target_service.core.price import SmoothPrice
 from target_service.core.state import Phase
 from target_service.engine.admission import Bars
 from target_service.engine.allotment import Allotment
+from target_service.engine.arithmetic import REFERENCE, Arithmetic
 from target_service.engine.beginnings import Beginnings
 from target_service.engine.guessing import Guessing
 from target_service.engine.intake import Intake
@@ -39,6 +40,7 @@ class EngineOptions:
 
     instance: str
     budget: Budget
+    arithmetic: Arithmetic = REFERENCE
 
 
 class Engine:
@@ -76,7 +78,7 @@ class Engine:
         self._planner = Planner(
             runner, self._sessions, allotment, guessing, budget=options.budget, step_us=self._times.step_us
         )
-        self._stepper = Stepper(runner, self._sessions, self._intake)
+        self._stepper = Stepper(runner, self._sessions, self._intake, options.arithmetic)
         self._postponed: list[ToEngine] = []
         self._status_us = now()
 

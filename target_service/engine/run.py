@@ -14,6 +14,7 @@ from foreword.wire.limits import Limits
 from target_service.core.budget import Budget
 from target_service.core.policy import StepPolicyName, step_policy
 from target_service.engine.admission import Bars
+from target_service.engine.arithmetic import arithmetic_for
 from target_service.engine.encoding import EncodingChannel
 from target_service.engine.loop import Engine, EngineOptions
 from target_service.engine.messages import Described
@@ -52,6 +53,7 @@ def serve_model(channel: EngineChannel, settings: EngineSettings, loaded: Loaded
     """Warm up a model that is loaded, say what is served, and run until the service ends."""
     runner = loaded.runner
     times = warm_up(runner, now=monotonic_us)
+    arithmetic = arithmetic_for(runner.vocabulary_size)
     memory = runner.memory
     longest_length = min(runner.longest_context, memory.pages * memory.page_size)
     _log.info(
@@ -76,7 +78,7 @@ def serve_model(channel: EngineChannel, settings: EngineSettings, loaded: Loaded
         now=monotonic_us,
         policy=step_policy(settings.step_policy),
         bars=bars,
-        options=EngineOptions(instance=settings.instance, budget=settings.budget),
+        options=EngineOptions(instance=settings.instance, budget=settings.budget, arithmetic=arithmetic),
         times=times,
         local=local,
     )

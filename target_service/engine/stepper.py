@@ -22,6 +22,7 @@ from target_service.core.step import (
     stepped_plain,
     verified,
 )
+from target_service.engine.arithmetic import REFERENCE, Arithmetic
 from target_service.engine.intake import Intake
 from target_service.engine.judge import judge
 from target_service.engine.planner import Piece, Plan
@@ -64,10 +65,11 @@ class StepSpan:
 class Stepper:
     """Runs steps and applies what comes of them."""
 
-    def __init__(self, runner: Runner, sessions: Sessions, intake: Intake) -> None:
+    def __init__(self, runner: Runner, sessions: Sessions, intake: Intake, arithmetic: Arithmetic = REFERENCE) -> None:
         self._runner = runner
         self._sessions = sessions
         self._intake = intake
+        self._arithmetic = arithmetic
         self._failures = 0
 
     def forward(self, plan: Plan, now_us: int) -> Sequence[Logits] | None:
@@ -97,7 +99,7 @@ class Stepper:
             for (record, work), rows in zip(plan.works, logits, strict=False)  # of what is read no logits are wanted
             if not record.session.closing
         ]
-        found = judge([(record.session, work, rows) for record, work, rows in live])
+        found = judge([(record.session, work, rows) for record, work, rows in live], self._arithmetic)
         return [Finding(record, work, one) for (record, work, _), one in zip(live, found, strict=True)]
 
     def tell_drafts(self, findings: Sequence[Finding]) -> int:

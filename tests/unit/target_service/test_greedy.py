@@ -19,6 +19,7 @@ from foreword.runner.port import Logits
 from target_service.core.session import opened
 from target_service.core.state import Bounds, Phase, Session
 from target_service.core.step import Work
+from target_service.engine.arithmetic import REFERENCE
 from target_service.engine.greedy import greedy_step
 from target_service.engine.judge import _judge_by_laws, judge
 from tests.unit.target_service.kit import GREEDY, Peer, open_session, ticket
@@ -51,7 +52,7 @@ def test_both_ways_find_the_same(seed: int, gamma: int, agreement: float) -> Non
     one = drawn_part(seed, gamma, agreement)
     found = greedy_step(*one)
     assert found is not None
-    assert [found] == _judge_by_laws([one])
+    assert [found] == _judge_by_laws([one], REFERENCE)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_both_ways_find_the_same(seed: int, gamma: int, agreement: float) -> Non
 def test_a_planted_bug_would_be_seen(planted: Callable[[Logits], Logits]) -> None:
     parts = [drawn_part(seed, 4, 0.7) for seed in range(50)]
     wrong = [greedy_step(one, work, planted(logits)) for one, work, logits in parts]
-    assert sum(one != other for one, other in zip(wrong, _judge_by_laws(parts), strict=True)) > 10
+    assert sum(one != other for one, other in zip(wrong, _judge_by_laws(parts, REFERENCE), strict=True)) > 10
 
 
 @pytest.mark.parametrize(
@@ -93,4 +94,4 @@ def test_logits_that_are_no_numbers_are_an_error_of_their_session_alone(wrong: f
     error, quick, drawn = judge(parts)
     assert isinstance(error, EngineFailure)
     assert quick == greedy_step(*parts[1])
-    assert [drawn] == _judge_by_laws(parts[2:])
+    assert [drawn] == _judge_by_laws(parts[2:], REFERENCE)
