@@ -6,7 +6,6 @@ second). Under `match` no law is sent and any way of drawing is exact; the coupl
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
@@ -124,11 +123,3 @@ def margin(how: Manner, law: Law, chosen: Chosen, *, keys: DraftKeys, position: 
         assert keys.match is not None
         return match_margin(law, keys.match, position)
     return (law if chosen.counts is None else counts_law(chosen.counts)).margin
-
-
-def confidence(lead: float) -> float:
-    """Return the share of the first choice against the second: the logistic function of their margin in nats.
-
-    A feature that orders candidates well (vLLM's adaptive verification uses the same); nothing calibrates it yet.
-    """
-    return 1.0 / (1.0 + math.exp(-lead))

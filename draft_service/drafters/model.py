@@ -8,7 +8,8 @@ import numpy as np
 
 from draft_service.core.state import Session
 from draft_service.core.writing import Drawn
-from draft_service.drafters.choosing import Manner, MatchDraw, Style, choose, confidence, margin
+from draft_service.drafters.choosing import Manner, MatchDraw, Style, choose, margin
+from draft_service.drafters.leads import Leads
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.plan import Plan, argmax, plan_of
 from draft_service.drafters.port import Abilities, CompareJob, ReadJob
@@ -38,6 +39,7 @@ class ModelDrafter:
         self._vocabulary = vocabulary
         self._width = abilities.vocabulary_size if vocabulary is None else len(vocabulary.ids)
         self._plans: dict[int, Plan] = {}
+        self._leads = Leads()
 
     @property
     def abilities(self) -> Abilities:
@@ -56,6 +58,7 @@ class ModelDrafter:
     def close(self, slot: int) -> None:
         """Free a slot."""
         self._plans.pop(slot, None)
+        self._leads.forget(slot)
         self._runner.close(slot)
 
     def step(self, pens: Sequence[Pen], reads: Sequence[ReadJob]) -> list[Drawn | ForewordError]:
@@ -63,6 +66,7 @@ class ModelDrafter:
         plans = [self._plan(pen) for pen in pens]
         batch: list[Rows] = []
         for pen, plan in zip(pens, plans, strict=True):
+            self._leads.begin(pen)
             if not pen.ids:  # the first draw after a message: what it brought may have cut the context
                 self._runner.truncate(pen.slot, pen.cached)
             batch.append(Rows(pen.slot, pen.rows, 1, plan.parameters.temperature))
@@ -105,8 +109,10 @@ class ModelDrafter:
             token = self._likeliest(rows) if plain else None
             if token is None:
                 others.append(i)
-            lead = self._lead(rows) if pen.threshold else 1.0
-            drawn.append(Drawn(() if token is None else (token,), None, confidence=lead))
+                drawn.append(Drawn((), None))
+                continue
+            certain = self._leads.estimate(pen, token, self._lead(rows)) if pen.threshold else 1.0
+            drawn.append(Drawn((token,), None, confidence=certain))
         if others:
             pens, plans = [pens[i] for i in others], [plans[i] for i in others]
             for i, found in zip(others, self._draw_lawful(pens, plans, [logits[i] for i in others]), strict=True):
@@ -128,10 +134,12 @@ class ModelDrafter:
             keys, position = pen.session.keys, pen.position
             chosen = choose(plan.manner, laws[0], keys, position=position, number=number, style=self._style)
             certain = 1.0
-            if pen.threshold and plan.manner is Manner.LIKELIEST:
-                certain = self._lead(one)
-            elif pen.threshold:
-                certain = confidence(margin(plan.manner, laws[0], chosen, keys=keys, position=position))
+            if pen.threshold:
+                likeliest = plan.manner is Manner.LIKELIEST
+                lead = (
+                    self._lead(one) if likeliest else margin(plan.manner, laws[0], chosen, keys=keys, position=position)
+                )
+                certain = self._leads.estimate(pen, chosen.token, lead)
             counts = None if chosen.counts is None else (chosen.counts,)
             results.append(Drawn((chosen.token,), counts, confidence=certain))
         return results
@@ -148,8 +156,9 @@ class ModelDrafter:
         return [one if isinstance(one, ForewordError) else [vocabulary.law_of(law) for law in one] for one in found]
 
     def _lead(self, rows: Logits) -> float:
+        """Return by how many nats the likeliest token leads the next at temperature 1."""
         second, first = np.partition(rows[0, : self._width], -2)[-2:]
-        return confidence(float(first - second))
+        return float(first - second)
 
     def _plan(self, pen: Pen) -> Plan:
         plan = self._plans.get(pen.slot)

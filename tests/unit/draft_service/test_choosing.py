@@ -15,7 +15,6 @@ from draft_service.drafters.choosing import (
     MatchDraw,
     Style,
     choose,
-    confidence,
     draft_parameters,
     fitted_scale,
     manner,
@@ -133,10 +132,7 @@ def test_sampled_draws_follow_the_law() -> None:
     assert chisquare([seen[v] for v in range(12)], LAW.probabilities * 4_000).pvalue > GATE
 
 
-def test_confidence_grows_with_the_margin() -> None:
-    assert confidence(0.0) == 0.5
-    assert confidence(float("inf")) == 1.0
-    assert 0.5 < confidence(1.0) < confidence(2.0) < 1.0
+def test_the_margin_is_that_of_the_law_that_goes_along() -> None:
     chosen = honest(LAW, 1 << 40)
     assert isinstance(chosen.counts, SparseCounts)
     assert margin(Manner.COUNTED, LAW, chosen, keys=OWN, position=0) == counts_law(chosen.counts).margin

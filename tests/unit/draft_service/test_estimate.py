@@ -7,7 +7,15 @@ import random
 
 import pytest
 
+from draft_service.core.session import advanced, opened, prefilled
+from draft_service.core.state import Bounds
 from draft_service.drafters.estimate import PLACES, Acceptance
+from draft_service.drafters.leads import Leads
+from draft_service.drafters.pen import Pen
+from foreword.laws.parameters import LawParameters
+from foreword.protocol.messages import Advance, DraftKeys, DraftOpen, TargetAddress
+from foreword.protocol.words import Drafter, Rule
+from foreword.values import replace
 
 
 def taught(slope: float, offset: float, count: int, *, place: int = 0) -> Acceptance:
@@ -45,3 +53,34 @@ def test_a_longer_lead_never_estimates_less_whatever_is_taught() -> None:
 
 def test_without_observations_it_is_the_share_of_the_first_against_the_second() -> None:
     assert Acceptance().estimate(3, math.log(3)) == pytest.approx(0.75)
+
+
+def test_a_block_is_learned_from_by_what_the_next_one_begins_with() -> None:
+    """Kept, refused, and unknown behind that; a planted estimator notes it."""
+    seen: list[tuple[int, float, bool]] = []
+    leads = Leads()
+    leads._acceptance.observe = lambda place, lead, *, kept: seen.append((place, lead, kept))  # type: ignore[method-assign]
+    pen = begun((1, 2, 3))
+    leads.begin(pen)
+    for token, lead in ((7, 2.0), (8, 1.0), (9, 3.0)):
+        assert 0.5 < leads.estimate(pen, token, lead) < 1.0
+    leads.begin(begun((1, 2, 3, 7, 5)))
+    assert seen == [(0, 2.0, True), (1, 1.0, False)]
+    leads.begin(begun((1, 2)))
+    leads.forget(0)
+    leads.begin(begun((1, 2, 3, 7)))
+    assert len(seen) == 2
+
+
+def begun(tokens: tuple[int, ...]) -> Pen:
+    """Return the pen of a session that has these tokens and begins a block."""
+    message = DraftOpen(
+        1, tokens, 1, LawParameters(temperature=0.0), DraftKeys(bytes(16)), TargetAddress("", "", bytes(16)), 4
+    )
+    session = replace(opened(message, Bounds(100, 4, Drafter.MODEL)), cached=len(tokens) - 1)
+    session, _ = prefilled(session)
+    order = Advance(
+        1, round=1, base=len(tokens) - 1, tokens=(), digest=session.sequence.digest, rule=Rule.MATCH, gamma=4
+    )
+    session, _ = advanced(session, order)
+    return Pen(0, session)

@@ -1,0 +1,51 @@
+"""The leads of every session's last block, until the next one shows what came of its candidates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from draft_service.drafters.estimate import Acceptance
+from draft_service.drafters.pen import Pen
+
+
+@dataclass(slots=True)
+class _Block:
+    start: int
+    """Length of the text before it."""
+    drawn: list[tuple[int, float]] = field(default_factory=list)
+    """Candidates, and by how much their law's first choice led its second."""
+
+
+class Leads:
+    """Estimates candidates by their leads, and learns from what the next block of a session begins with."""
+
+    def __init__(self) -> None:
+        self._acceptance = Acceptance()
+        self._blocks: dict[int, _Block] = {}
+
+    def begin(self, pen: Pen) -> None:
+        """Take note of a block that begins; the text before it tells what came of the last one."""
+        writing = pen.session.writing
+        if pen.ids or (writing is not None and writing.ids):
+            return
+        last = self._blocks.get(pen.slot)
+        if last is not None and last.drawn:
+            self._learn(last, pen.session.context_from(last.start))
+        self._blocks[pen.slot] = _Block(pen.session.length)
+
+    def estimate(self, pen: Pen, token: int, lead: float) -> float:
+        """Return the probability that a candidate is kept if those before it are, and remember it."""
+        block = self._blocks[pen.slot]
+        block.drawn.append((token, lead))
+        return self._acceptance.estimate(len(block.drawn) - 1, lead)
+
+    def forget(self, slot: int) -> None:
+        """Forget a session."""
+        self._blocks.pop(slot, None)
+
+    def _learn(self, block: _Block, came: tuple[int, ...]) -> None:
+        """Learn up to the first candidate that did not come; what is behind it was drawn after another text."""
+        for place, ((token, lead), real) in enumerate(zip(block.drawn, came, strict=False)):
+            self._acceptance.observe(place, lead, kept=token == real)
+            if token != real:
+                return
