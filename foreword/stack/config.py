@@ -29,7 +29,7 @@ class StackConfig:
     target: str = DEFAULT_TARGET
     """Model of the target."""
     draft: str | None = DEFAULT_DRAFT
-    """`lookup`, `synthetic`, `synthetic:…` or a model; None starts no draft."""
+    """`lookup`, `mixed`, `mixed:MODEL`, `synthetic`, `synthetic:…` or a model; None starts no draft."""
     drafts: int = 1
     """How many draft services."""
     gamma: int | None = None
@@ -98,8 +98,11 @@ def plan_target(config: StackConfig, folder: Path) -> ServicePlan:
 def plan_drafts(config: StackConfig, folder: Path) -> list[ServicePlan]:
     """Return the plans of the drafts."""
     draft = config.draft or ""
+    kind, mark, model = draft.partition(":")
     if draft == "lookup":
         flags: tuple[str, ...] = ("--drafter", "lookup")
+    elif kind == "mixed":
+        flags = ("--drafter", "mixed", *(("--model", model) if mark else ()))
     elif is_synthetic(draft):
         flags = ("--drafter", "synthetic", "--model", draft)
     else:

@@ -84,8 +84,10 @@ def samples_afresh(channel: Any, settings: Any) -> None:
 
     honest = judge.gather
 
-    def gather(rule: Rule, laws: Any, ids: Any, block_law: Any, *, keys: Any, round: int, base: int) -> Any:
-        evidence = honest(rule, laws, ids, block_law, keys=keys, round=round, base=base)
+    def gather(
+        rule: Rule, laws: Any, ids: Any, block_law: Any, *, keys: Any, round: int, base: int, source: Any
+    ) -> Any:
+        evidence = honest(rule, laws, ids, block_law, keys=keys, round=round, base=base, source=source)
         kept = sum(h == 1.0 for h in evidence.acceptance)
         if rule is not Rule.MATCH or kept == len(ids):
             return evidence

@@ -86,7 +86,9 @@ async def test_services_start_in_order_serve_and_are_gone_afterwards() -> None:
     [
         ("synthetic:vocab=64", "draft was told --drafter synthetic --model synthetic:vocab=64"),
         ("synthetic", "draft was told --drafter synthetic --model synthetic"),
-        ("some/model#layers=4", "draft was told --drafter model --model some/model#layers=4 --dtype float32"),
+        ("some/model#layers=4", "draft was told --drafter model --model some/model#layers=4"),
+        ("mixed", "draft was told --drafter mixed"),
+        ("mixed:./mine", "draft was told --drafter mixed --model ./mine"),
     ],
 )
 async def test_a_draft_is_told_what_it_is(draft: str, told: str) -> None:

@@ -82,7 +82,7 @@ async def test_a_draft_says_what_it_is(scene: Scene) -> None:
     assert info.server.instance == draft.process.instance
     assert info.server.model is not None
     assert info.server.model.vocabulary_size == 64
-    assert [point.rows for point in info.server.cost_curve] == [1, 2, 4, 8]
+    assert [point.rows for point in info.server.cost_curve] == [1, 2, 4, 8, 16]
 
 
 async def test_an_id_out_of_range_costs_its_session_and_no_other(scene: Scene) -> None:

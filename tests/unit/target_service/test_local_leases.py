@@ -285,7 +285,7 @@ def noted(rule: Rule, monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[bytes, A
 
 
 def _with_source(honest, addresses):  # type: ignore[no-untyped-def]
-    return lambda *args, **kwargs: honest(*args, source=addresses, **kwargs)
+    return lambda *args, **kwargs: honest(*args, **{**kwargs, "source": addresses})
 
 
 @pytest.mark.parametrize("rule", [Rule.TOKEN, Rule.BLOCK])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import structlog
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
@@ -26,6 +28,18 @@ from foreword.models.checksum import sha256_of
 from foreword.protocol.words import Drafter
 from foreword.runner.budget import CacheBudget
 from tests.unit.draft_service.folder.tiny_target import ROWS, write_target
+
+
+@pytest.fixture(autouse=True, scope="module")
+def logs_as_they_were() -> Iterator[None]:
+    """Leave no handler on a stream that is closed when this file is done."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,179 @@
+"""What the commands of `foreword distill` do: models are loaded, progress is shown, results are written."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from draft_service.drafters.build import draft_folder
+from draft_service.folder.card import read_card, write_card
+from draft_service.folder.export import export_draft
+from draft_service.folder.load import load_draft
+from draft_service.training.corpus import Answer, Corpus
+from draft_service.training.evaluating import HELD_OUT_SEED, figures_of, step_seconds, worth_of
+from draft_service.training.making import StudentPlan, make_draft
+from draft_service.training.remaining import Remaining
+from draft_service.training.sampling import Sampler, SamplingPlan, sample_until
+from draft_service.training.scripts import read_prompts
+from draft_service.training.trainer import Progress, TrainingPlan
+from foreword.cli.model_progress import ModelProgress
+from foreword.cli.output import stderr, stdout, write_json
+from foreword.errors import InvalidField
+from foreword.models.dtype import Dtype
+from foreword.models.load import load_model
+from foreword.models.source import parse_source
+from foreword.runner.budget import CacheBudget
+from foreword.runner.build import BuiltRunner, build_runner
+from foreword.runner.real import real_runner
+from foreword.settings.environment import cache_folder
+from foreword.testing.synthetic import Side
+from foreword.values import replace
+
+__all__ = ["Measuring", "SamplingPlan", "StudentPlan", "TargetChoice", "TrainingPlan"]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetChoice:
+    """A target, and how it runs; an empty source is that of the draft at hand."""
+
+    source: str
+    dtype: Dtype
+    device: str
+    threads: int
+    """0 takes all cores."""
+
+    @property
+    def cores(self) -> int:
+        """Threads of a forward pass."""
+        return self.threads or len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """Text to measure a draft on."""
+
+    tokens: int
+    prompts: Path | None
+    corpus: Path | None
+    """Where it is kept, or found; None keeps none."""
+
+
+def sample(corpus: Path, target: TargetChoice, *, tokens: int, prompts: Path | None, plan: SamplingPlan) -> None:
+    """Fill a corpus; raises InvalidField for the seed that drafts are measured with."""
+    if plan.seed == HELD_OUT_SEED:
+        raise InvalidField("seed", plan.seed, "another one: with this one drafts are measured, on what they never saw")
+    held = _sampled(_built(target), Corpus(corpus), plan, tokens=tokens, prompts=prompts)
+    stderr().print(f"{corpus}: {held.tokens():,} tokens in {len(held.shards())} shards")
+
+
+def train(out: Path, corpora: Sequence[Path], target: TargetChoice, *, plan: StudentPlan) -> None:
+    """Train a draft and write it."""
+    source = parse_source(target.source)
+    with ModelProgress() as progress:
+        loaded = load_model(source, dtype=target.dtype, cache=cache_folder(), threads=target.cores, progress=progress)
+    plan = replace(plan, name=plan.name or f"{loaded.info.name}-draft")
+    with Remaining(stderr(), "step") as bar:
+
+        def note(at: Progress) -> None:
+            bar.at(at.step, at.steps, f"loss {at.loss:.3f}, refused {at.refusal:.3f}")
+
+        card = make_draft(loaded, [Corpus(one) for one in corpora], out, plan=plan, device=target.device, progress=note)
+    stderr().print(f"{out}: {card.name}, {len(card.layers)} layers, {card.head} ids")
+
+
+def evaluate(draft: Path, target: TargetChoice, on: Measuring, *, write: bool, as_json: bool) -> None:
+    """Measure a draft on what its target writes to prompts that training does not use."""
+    card = read_card(draft)
+    target = replace(target, source=target.source or card.target.source)
+    built = _built(target)
+    with tempfile.TemporaryDirectory() as temporary:
+        plan = SamplingPlan(seed=HELD_OUT_SEED, shard=32)
+        corpus = Corpus(on.corpus or Path(temporary))
+        held = _sampled(built, corpus, plan, tokens=on.tokens, prompts=on.prompts)
+        answers = [answer for shard in held.shards() for answer in held.read(shard)]
+    figures = _figures(draft, target, built, answers)
+    if write:
+        write_card(draft, card.model_copy(update={"figures": figures}))
+    if as_json:
+        write_json(stdout(), {"draft": str(draft), "written": card.figures, "measured": figures})
+    else:
+        _show(figures, card.figures)
+
+
+def export(draft: str, out: Path, *, target: str) -> None:
+    """Write a draft as a plain model; raises InvalidField for what is no distilled draft."""
+    folder = draft_folder(draft)
+    if folder is None:
+        raise InvalidField("draft", draft, "bundled, or a folder that foreword distill made")
+    export_draft(folder, out, target=target, cache=cache_folder())
+
+
+def _figures(draft: Path, target: TargetChoice, built: BuiltRunner, answers: Sequence[Answer]) -> dict[str, Any]:
+    loaded = load_draft(draft, target=target.source, cache=cache_folder(), threads=target.cores)
+    found = worth_of(loaded, answers)
+    info = loaded.info
+    runner = real_runner(
+        loaded.module,
+        vocabulary_size=info.vocabulary_size,
+        longest_context=info.longest_context,
+        budget=CacheBudget(1024),
+        int8=True,
+    )
+    return figures_of(found, cost=step_seconds(runner) / step_seconds(built.runner))
+
+
+def _built(target: TargetChoice) -> BuiltRunner:
+    source = parse_source(target.source)
+    if source.synthetic is not None:
+        raise InvalidField("target", target.source, "a real model")
+    with ModelProgress() as progress:
+        return build_runner(
+            source,
+            side=Side.TARGET,
+            cache=cache_folder(),
+            dtype=target.dtype,
+            threads=target.cores,
+            device=target.device,
+            chunk=1024,
+            budget=CacheBudget(64 * 1024),
+            progress=progress,
+        )
+
+
+def _sampled(built: BuiltRunner, corpus: Corpus, plan: SamplingPlan, *, tokens: int, prompts: Path | None) -> Corpus:
+    scripts = None if prompts is None else read_prompts(prompts)
+    laws = [asdict(law) for law in plan.laws]
+    corpus.claim(
+        {
+            "target": built.info.weights_digest,
+            "dtype": built.info.dtype,
+            "seed": plan.seed,
+            "prompts": "built in" if prompts is None else str(prompts),
+            "laws": [{name: law[name] for name in ("temperature", "top_p")} for law in laws],
+            "most_tokens": plan.most_tokens,
+            "shard": plan.shard,
+        }
+    )
+    sampler = Sampler(built.runner, built.tokenizer, corpus, plan, scripts)
+    with Remaining(stderr(), "token") as bar:
+        sample_until(sampler, corpus, tokens=tokens, shard=plan.shard, progress=bar.at)
+    return corpus
+
+
+def _show(figures: dict[str, Any], written: dict[str, Any]) -> None:
+    console = stdout()
+    before = f" (written: {written['overlap']:.3f})" if "overlap" in written else ""
+    console.print(f"overlap Σ min(p, q) at temperature 1  {figures['overlap']:.3f}{before}")
+    console.print(f"agreement at temperature 0            {figures['agreement']:.3f}")
+    console.print(f"mass that the head covers             {figures['covered']:.3f}")
+    console.print(f"cost of a step, in target steps       {figures['cost_ratio']:.3f}")
+    best = figures["expected"]
+    console.print(f"expected speed-up                     {best['speedup']:.2f} at γ {best['gamma']}")
+    for name, one in figures["by"].items():
+        console.print(
+            f"  {name:<16} served {one['served']:.3f}  agreement {one['agreement']:.3f}  {one['positions']:,}"
+        )
