@@ -126,9 +126,13 @@ class LookupDrafter:
         """Tokens indexed over all slots."""
         return sum(map(len, self._slots.values()))
 
-    def open(self, slot: int) -> None:
+    def open(self, slot: int, *, salt: bytes = b"") -> None:
         """Start an empty slot."""
         self._slots[slot] = Lookup(self._style, self._shared)
+
+    def adopt(self, slot: int, tokens: Tokens) -> int:
+        """Return 0: an index is of one text."""
+        return 0
 
     def close(self, slot: int) -> None:
         """Free a slot."""

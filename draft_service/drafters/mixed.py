@@ -89,11 +89,16 @@ class MixedDrafter:
         """Tokens in the model's cache over all slots; beside them, what lookup indexes takes little."""
         return self._model.resident_tokens
 
-    def open(self, slot: int) -> None:
+    def open(self, slot: int, *, salt: bytes = b"") -> None:
         """Start an empty slot."""
-        self._model.open(slot)
+        self._model.open(slot, salt=salt)
         rates = Rates(self._model_rates, span=SESSION_SPAN)
         self._slots[slot] = _Slot(Lookup(self._style, self._lookup_rates), rates)
+
+    def adopt(self, slot: int, tokens: Tokens) -> int:
+        """Let the model begin with what it has read before; return 0, for lookup has to read all of it."""
+        self._slots[slot].read = self._model.adopt(slot, tokens)
+        return 0
 
     def close(self, slot: int) -> None:
         """Free a slot."""

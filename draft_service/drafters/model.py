@@ -19,6 +19,7 @@ from foreword.addresses.philox import integers_sought
 from foreword.errors import ForewordError
 from foreword.laws.law import Law
 from foreword.laws.pipeline import LawRows, try_target_laws
+from foreword.protocol.messages import Tokens
 from foreword.protocol.words import Rule
 from foreword.runner.port import Logits, Rows, Runner
 from foreword.values import replace
@@ -51,9 +52,13 @@ class ModelDrafter:
         """Tokens cached over all slots."""
         return self._runner.resident_tokens
 
-    def open(self, slot: int) -> None:
+    def open(self, slot: int, *, salt: bytes = b"") -> None:
         """Start an empty slot."""
-        self._runner.open(slot)
+        self._runner.open(slot, salt=salt)
+
+    def adopt(self, slot: int, tokens: Tokens) -> int:
+        """Let an empty slot begin with what the model has read of `tokens` for this session's salt."""
+        return self._runner.adopt(slot, tokens)
 
     def close(self, slot: int) -> None:
         """Free a slot."""
@@ -69,6 +74,7 @@ class ModelDrafter:
             self._leads.begin(pen)
             if not pen.ids:  # the first draw after a message: what it brought may have cut the context
                 self._runner.truncate(pen.slot, pen.cached)
+                self._runner.commit(pen.slot, pen.session.sequence.tokens)
             batch.append(Rows(pen.slot, pen.rows, 1, plan.parameters.temperature))
         for job in reads:
             self._runner.truncate(job.slot, job.read.cached)

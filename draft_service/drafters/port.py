@@ -18,6 +18,7 @@ from draft_service.core.writing import Drawn
 from draft_service.drafters.pen import Pen
 from foreword.errors import ForewordError
 from foreword.protocol.info import ModelInfo
+from foreword.protocol.messages import Tokens
 from foreword.protocol.words import Drafter as Kind
 
 
@@ -70,8 +71,11 @@ class Drafter(Protocol):
     def resident_tokens(self) -> int:
         """Tokens cached over all slots."""
 
-    def open(self, slot: int) -> None:
-        """Start an empty slot under a number that is not in use."""
+    def open(self, slot: int, *, salt: bytes = b"") -> None:
+        """Start an empty slot under a number that is not in use; slots share beginnings under the same salt only."""
+
+    def adopt(self, slot: int, tokens: Tokens) -> int:
+        """Let an empty slot begin with what is cached of `tokens`; return how many it holds then, fewer than given."""
 
     def close(self, slot: int) -> None:
         """Free a slot; its number may be used again."""

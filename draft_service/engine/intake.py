@@ -90,9 +90,9 @@ class Intake:
         if refused is not None:
             self._refuse(stream, refused)
             return
-        entry = self._keeper.add(stream, transitions.opened(message, self._bounds))
+        entry = self._keeper.add(stream, transitions.opened(message, self._bounds), salt=message.cache_salt)
         # Nothing is read yet; but of a single token there is nothing to read ahead, and the session is open.
-        self._keeper.apply(entry, reading.read(entry.session, reading.Read(0, ())))
+        self._keeper.apply(entry, reading.read(entry.session, reading.Read(entry.session.cached, ())))
 
     def _refuse(self, stream: int, refused: Refused) -> None:
         self._keeper.outgoing.tell(stream, refused)

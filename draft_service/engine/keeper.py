@@ -33,10 +33,14 @@ class Keeper:
         self._drafter = drafter
         self._warned_ns: int | None = None
 
-    def add(self, stream: int, session: Session) -> Entry:
-        """Take a session in, with an empty slot."""
-        entry = self.table.add(stream, session, self.now_ns())
-        self._drafter.open(entry.slot)
+    def add(self, stream: int, session: Session, *, salt: bytes = b"") -> Entry:
+        """Take a session in, with a slot that begins with what is cached of its tokens under its salt."""
+        entry = self.table.add(stream, session, self.now_ns(), salt=salt)
+        self._drafter.open(entry.slot, salt=salt)
+        adopted = self._drafter.adopt(entry.slot, session.sequence.tokens)
+        if adopted:
+            entry.session = replace(session, cached=adopted)
+            self.outgoing.count("cache_hit")
         return entry
 
     def apply(self, entry: Entry, outcome: Outcome, cause_ns: int | None = None) -> None:
@@ -103,7 +107,7 @@ class Keeper:
             case Free():
                 self._drafter.close(entry.slot)
                 if entry.session.phase is not Phase.GONE:
-                    self._drafter.open(entry.slot)
+                    self._drafter.open(entry.slot, salt=entry.salt)
             case Count(name):
                 self.outgoing.count(name)
                 if name == transitions.VERDICT_DIFFERS:

@@ -43,6 +43,8 @@ class Entry:
     """The target that the table has it filed under."""
     committed: int = 0
     """Committed tokens that the table counts for it."""
+    salt: bytes = b""
+    """Sessions share cached beginnings under the same salt only."""
 
     def restart(self, cause_ns: int) -> None:
         """Begin the account of another block."""
@@ -94,9 +96,11 @@ class Table:
     def __iter__(self) -> Iterator[Entry]:
         return iter(list(self._entries.values()))
 
-    def add(self, stream: int, session: Session, now_ns: int) -> Entry:
+    def add(self, stream: int, session: Session, now_ns: int, *, salt: bytes = b"") -> Entry:
         """Add a session under a slot of its own."""
-        entry = Entry(self._next_slot, stream, session, cause_ns=now_ns, touched_ns=now_ns, ordered_ns=now_ns)
+        entry = Entry(
+            self._next_slot, stream, session, cause_ns=now_ns, touched_ns=now_ns, ordered_ns=now_ns, salt=salt
+        )
         self._next_slot += 1
         self._entries[stream, session.sid] = entry
         return entry

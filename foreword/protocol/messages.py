@@ -311,6 +311,7 @@ class DraftOpen:
     vocabulary_map_digest: str = ""
     wide_ids: bool = False
     trace: Trace = Trace()
+    cache_salt: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

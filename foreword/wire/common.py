@@ -27,6 +27,8 @@ _LOSSES: Mapping[int, LossCode] = {int(code): code for code in LossCode}
 
 KEY_BYTES = 16
 """Length of tickets and of random keys."""
+CACHE_SALT_BYTES = 64
+"""Longest salt of a prefix cache."""
 
 
 def read_enum(field: str, members: Mapping[int, E], value: int) -> E:
@@ -42,6 +44,13 @@ def read_key(field: str, value: bytes) -> bytes:
     """Return a ticket or key; raises InvalidField unless it has 16 bytes."""
     if len(value) != KEY_BYTES:
         raise InvalidField(field, len(value), f"{KEY_BYTES} bytes")
+    return value
+
+
+def read_salt(field: str, value: bytes) -> bytes:
+    """Return the salt of a prefix cache; raises InvalidField if it is too long."""
+    if len(value) > CACHE_SALT_BYTES:
+        raise InvalidField(field, len(value), f"at most {CACHE_SALT_BYTES} bytes")
     return value
 
 

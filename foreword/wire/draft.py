@@ -37,6 +37,7 @@ from foreword.wire.common import (
     read_load,
     read_lost,
     read_refused,
+    read_salt,
     read_share,
     read_text,
     read_trace,
@@ -160,6 +161,7 @@ def _fill_open(m: draft_pb2.DraftOpen, value: DraftOpen, first: tuple[int, ...])
     m.target_address, m.target_instance = value.target.address, value.target.instance
     m.ticket = value.target.ticket
     m.vocabulary_map_digest, m.wide_ids = value.vocabulary_map_digest, value.wide_ids
+    m.cache_salt = value.cache_salt
     fill_trace(m.trace, value.trace)
 
 
@@ -191,6 +193,7 @@ def _read_open(m: draft_pb2.DraftOpen, limits: Limits) -> FirstChunk[DraftOpen]:
         vocabulary_map_digest=read_text("open.vocabulary_map_digest", m.vocabulary_map_digest, limits.text),
         wide_ids=m.wide_ids,
         trace=read_trace(m.trace, limits),
+        cache_salt=read_salt("open.cache_salt", m.cache_salt),
     )
     return FirstChunk(value, count)
 

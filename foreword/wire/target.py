@@ -28,15 +28,13 @@ from foreword.wire.common import (
     read_count,
     read_enum,
     read_key,
+    read_salt,
     read_trace,
 )
 from foreword.wire.law import fill_law, read_law
 from foreword.wire.limits import Limits
 from foreword.wire.packing import pack_u32, unpack_ids
 from foreword.wire.prompts import FirstChunk, NextChunk, chunks
-
-CACHE_SALT_BYTES = 64
-"""Longest salt of a prefix cache."""
 
 
 def command_messages(value: TargetCommand, limits: Limits) -> list[target_pb2.TargetCommand]:
@@ -139,8 +137,6 @@ def _read_open(m: target_pb2.TargetOpen, limits: Limits) -> FirstChunk[TargetOpe
     count = read_count("open.token_count", m.token_count, least=1, most=limits.tokens)
     if m.HasField("first") and m.first.sid != m.sid:
         raise InvalidField("open.first.sid", m.first.sid, f"{m.sid}, the session that is opened")
-    if len(m.cache_salt) > CACHE_SALT_BYTES:
-        raise InvalidField("open.cache_salt", len(m.cache_salt), f"at most {CACHE_SALT_BYTES} bytes")
     value = TargetOpen(
         sid=m.sid,
         tokens=unpack_ids("open.tokens", m.tokens, most=min(limits.chunk, count), vocabulary=limits.vocabulary),
@@ -153,7 +149,7 @@ def _read_open(m: target_pb2.TargetOpen, limits: Limits) -> FirstChunk[TargetOpe
         ),
         max_output=read_count("open.max_output", m.max_output, most=limits.tokens),
         top_logprobs=_read_top(m.top_logprobs, limits) if m.HasField("top_logprobs") else None,
-        cache_salt=m.cache_salt,
+        cache_salt=read_salt("open.cache_salt", m.cache_salt),
         trace=read_trace(m.trace, limits),
         ticket=read_key("open.ticket", m.ticket) if m.HasField("ticket") else None,
         first=read_commit(m.first, limits) if m.HasField("first") else None,

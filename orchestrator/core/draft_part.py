@@ -56,6 +56,7 @@ def assign_draft(session: Session, sid: int, address: TargetAddress, *, vocabula
         vocabulary_map_digest=vocabulary_map,
         wide_ids=request.wide_ids,
         trace=request.trace,
+        cache_salt=request.cache_salt,
     )
     actions: tuple[Action, ...] = (ToDraft(opened),)
     if session.target_sid is not None:

@@ -183,3 +183,44 @@ def test_costs_are_measured_and_nothing_is_left(make: Callable[[], Drafter]) -> 
     assert all(point.step_us >= 0 for point in points)
     assert drafter.resident_tokens == 0
     drafter.open(0)
+
+
+LONG = tuple(i * 7 % VOCABULARY for i in range(60))
+
+
+def test_a_session_may_begin_with_what_another_has_read(make: Callable[[], Drafter]) -> None:
+    """What is adopted drafts as what was read; a drafter may adopt nothing."""
+    drafter, fresh = make(), make()
+    for slot in (0, 1):
+        drafter.open(slot, salt=b"ours")
+    assert drafter.adopt(0, LONG) == 0
+    block(drafter, 0, drafting(LONG))
+    adopted = drafter.adopt(1, LONG)
+    assert 0 <= adopted < len(LONG)
+    fresh.open(0)
+    session = drafting((*LONG, 5), cached=adopted)
+    assert block(drafter, 1, session).ids == block(fresh, 0, drafting((*LONG, 5))).ids
+
+
+def test_sessions_of_another_salt_share_nothing(make: Callable[[], Drafter]) -> None:
+    drafter = make()
+    drafter.open(0, salt=b"ours")
+    block(drafter, 0, drafting(LONG))
+    drafter.open(1, salt=b"theirs")
+    assert drafter.adopt(1, LONG) == 0
+
+
+def test_what_a_session_rolled_back_is_adopted_by_nobody(make: Callable[[], Drafter]) -> None:
+    """Candidates are in the cache beside the text; another session begins with the text alone."""
+    drafter, fresh = make(), make()
+    for slot in (0, 1):
+        drafter.open(slot)
+    pen = block(drafter, 0, drafting(LONG, gamma=16))
+    adopted = drafter.adopt(1, (*LONG, *pen.ids, 3))
+    assert adopted < len(LONG)
+    fresh.open(0)
+    after = (*LONG, 9, 8, 7)
+    drafter.close(1)
+    drafter.open(1)
+    adopted = drafter.adopt(1, after)
+    assert block(drafter, 1, drafting(after, cached=adopted)).ids == block(fresh, 0, drafting(after)).ids

@@ -69,14 +69,24 @@ class FakeDrafter:
         self.meddle: Callable[[Pen], Drawn | ForewordError | None] = lambda pen: None
         self.fail: ForewordError | None = None
         self.during: Callable[[], None] = lambda: None
+        self.salts: dict[int, bytes] = {}
+        self.adopted = 0
+        """Tokens of a beginning that are cached, where `shared` has them."""
+        self.shared: dict[tuple[bytes, Tokens], int] = {}
 
     @property
     def resident_tokens(self) -> int:
         return sum(map(len, self.caches.values()))
 
-    def open(self, slot: int) -> None:
+    def open(self, slot: int, *, salt: bytes = b"") -> None:
         assert slot not in self.caches
         self.caches[slot] = []
+        self.salts[slot] = salt
+
+    def adopt(self, slot: int, tokens: Tokens) -> int:
+        known = self.shared.get((self.salts.get(slot, b""), tokens[: self.adopted]), 0)
+        self.caches[slot] = list(tokens[:known])
+        return known
 
     def close(self, slot: int) -> None:
         del self.caches[slot]

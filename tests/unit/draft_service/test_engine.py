@@ -48,6 +48,16 @@ def test_a_prompt_of_one_token_opens_without_a_step() -> None:
     assert [block.ids for block in bench.blocks()] == [(1, 2)]
 
 
+@pytest.mark.parametrize(("salt", "read"), [(b"ours", [[6, 7, 8, 9]]), (b"theirs", [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]])])
+def test_a_beginning_that_is_cached_under_the_same_salt_is_not_read(salt: bytes, read: list[list[int]]) -> None:
+    bench = Bench()
+    bench.fake.adopted, bench.fake.shared = 6, {(b"ours", tuple(range(6))): 6}
+    bench.open(replace(opening(1, tuple(range(11))), cache_salt=salt))
+    bench.settle()
+    assert bench.events() == [DraftOpened(1, 1 << 20)]
+    assert [read for _, read in bench.fake.steps] == read
+
+
 def test_several_prompts_share_a_chunk_oldest_first() -> None:
     bench = Bench(policy=Policy(chunk=4))
     bench.open(opening(1, (0, 1, 2)), opening(2, (10, 11, 12, 13, 14)))

@@ -261,6 +261,7 @@ def draft_opens(draw):
         target=draw(addresses),
         gamma_max=draw(st.integers(0, LIMITS.gamma)),
         vocabulary_map_digest=draw(short),
+        cache_salt=draw(st.binary(max_size=64)),
         wide_ids=draw(st.booleans()),
         trace=draw(traces),
     )
