@@ -22,6 +22,10 @@ class RoundView:
     draft_round_trip_us: int | None
     local: Drafter | None = None
     """What the session's target can draft with itself."""
+    tokens_per_us: float | None = None
+    """How fast tokens have come lately; None before that is known."""
+    candidate_us: float | None = None
+    """What a further candidate takes, to draft and to verify; None before that is known."""
 
 
 class RoundPolicy(Protocol):
@@ -50,10 +54,11 @@ class FixedPolicy:
     a draft send what it has before the wait is over.
     """
 
-    def __init__(self, waits: WaitLimits, *, local: bool = True) -> None:
-        """Take leases with the targets' own drafters where there are some, if `local`."""
+    def __init__(self, waits: WaitLimits, *, local: bool = True, stops: bool = True) -> None:
+        """Take leases with the targets' own drafters where there are some, if `local`; end blocks early, if `stops`."""
         self._waits = waits
         self._local = local
+        self._stops = stops
 
     def plan(self, view: RoundView) -> RoundPlan:
         """Return a block of γ candidates, or a plain lease for γ = 0: then nothing speculates."""
@@ -65,4 +70,22 @@ class FixedPolicy:
             wait_us = min(waits.most_us, 3 * max(0, view.block_lag_us) + waits.least_us)
         send_by_us = max(waits.least_us, wait_us - (view.draft_round_trip_us or 0))
         local = view.local if self._local else None
-        return RoundPlan(gamma=view.gamma, wait_us=wait_us, send_by_us=send_by_us, local=local)
+        threshold = stop_threshold(view) if self._stops else 0.0
+        return RoundPlan(
+            gamma=view.gamma, wait_us=wait_us, stop_threshold=threshold, send_by_us=send_by_us, local=local
+        )
+
+
+MOST_THRESHOLD = 0.9
+
+
+def stop_threshold(view: RoundView) -> float:
+    """Return the survival under which a further candidate costs more than it brings; 0 while that is not known.
+
+    A candidate brings a token with the probability that it and all before it are kept, and takes d; in that time the
+    session earns d times its rate R otherwise. So a block goes on while the survival is over R·d (the ratio form of
+    maximising tokens over time, after Dinkelbach 1967). Long round trips make R small and blocks long.
+    """
+    if view.tokens_per_us is None or view.candidate_us is None:
+        return 0.0
+    return min(MOST_THRESHOLD, view.tokens_per_us * view.candidate_us)

@@ -92,7 +92,7 @@ class OrchestratorProcess:
             ),
             drafts=DraftPool(settings.trusted()),
             tickets=Tickets(secrets.token_bytes),
-            policy=FixedPolicy(waits, local=settings.local_drafts),
+            policy=FixedPolicy(waits, local=settings.local_drafts, stops=settings.stop_rule),
             meters=self._metrics,
             limits=session_limits(settings),
         )

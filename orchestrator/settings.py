@@ -46,6 +46,9 @@ class OrchestratorSettings(ServerSettings):
     cache: Path | None = setting(None, "Folder for fetched models; none takes the user's cache folder.")
     gamma: int = setting(4, "Candidates per block where a request does not say.", unit="candidates", least=0, most=256)
     gamma_max: int = setting(16, "Most candidates a request may ask for.", unit="candidates", least=0, most=256)
+    stop_rule: bool = setting(
+        True, "Whether blocks end where a further candidate is expected to cost more time than it brings tokens."
+    )
     local_drafts: bool = setting(
         default=True,
         description="While a session has no draft that writes, let its target draft with itself, if it can.",

@@ -56,7 +56,10 @@ class Plan:
         """Return the services to start."""
         model = f"synthetic:vocab={_VOCABULARY},agreement={self.agreement},seed={_SEED},context={self.tokens + 64}"
         return StackConfig(
-            target=f"{model},step_ms={self.target_ms}", draft=f"{model},step_ms={self.draft_ms}", gamma=self.gamma
+            target=f"{model},step_ms={self.target_ms}",
+            draft=f"{model},step_ms={self.draft_ms}",
+            gamma=self.gamma,
+            arguments={"orchestrator": ("--no-stop-rule",)},  # blocks of one length, as the formula has them
         )
 
     def prompt(self, session: int, repeat: int) -> list[int]:

@@ -95,6 +95,19 @@ class Peer(Generic[Command, Event]):
         return max(self.load.sessions, len(self._members)) + self.load.waiting
 
     @property
+    def row_us(self) -> float:
+        """What a row more takes in a step of one session, by what it measured of itself; 0 where it measured nothing.
+
+        From the first point of the curve to the one nearest to eight rows more.
+        """
+        curve = () if self.info is None else self.info.cost_curve
+        if len(curve) < 2:
+            return 0.0
+        first = min(curve, key=lambda point: point.rows)
+        other = min((point for point in curve if point is not first), key=lambda point: abs(point.rows - 8))
+        return max(0.0, (other.step_us - first.step_us) / max(1, other.rows - first.rows))
+
+    @property
     def round_trip_us(self) -> int | None:
         """Recent median round-trip time of its link."""
         return self._line.round_trip_us() if self._line is not None else None

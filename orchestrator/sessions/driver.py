@@ -42,6 +42,7 @@ from orchestrator.core.state import (
     ToTarget,
     Watch,
 )
+from orchestrator.measure.earning import Earning
 from orchestrator.measure.rounds import RoundClock, RoundParts
 from orchestrator.measure.window import Window
 from orchestrator.policy import RoundPolicy, RoundView
@@ -91,6 +92,7 @@ class SessionDriver:
         self._ticket: bytes | None = None
         self._lags = Window(1)
         self._rounds = RoundClock()
+        self._earning = Earning()
         self._limit = Deadline(around.clock, self._overdue)
         self._decided: deque[Decided | Ended] = deque()
         self._handing_over = False
@@ -156,7 +158,9 @@ class SessionDriver:
                 2 * order.wait_us
             )  # all that is known of a late block; without it waits could not grow again
         self._round = gamma, late, self._rounds.answered(result, arrived_us), isinstance(order, LocalOrder)
+        before = self.session.sequence.base
         self._apply(core.result_came(self.session, result, self._plan()))
+        self._earning.answered(result, arrived_us, tokens=self.session.sequence.base - before)
         if not result.final:
             self._watch()
         elif self.session.commit is None:
@@ -341,8 +345,15 @@ class SessionDriver:
                 block_lags=len(self._lags),
                 draft_round_trip_us=peer.round_trip_us if peer is not None else None,
                 local=target.info.local_drafter if target is not None and target.info is not None else None,
+                tokens_per_us=self._earning.tokens_per_us,
+                candidate_us=self._candidate_us(target),
             )
         )
+
+    def _candidate_us(self, target: TargetPeer | None) -> float | None:
+        """Return what a further candidate takes: a step of the draft, and a row more in the target's."""
+        draft_us = self._earning.draft_us
+        return None if draft_us is None else draft_us + (target.row_us if target is not None else 0.0)
 
     def _watch(self) -> None:
         """Limit the time to the next Result: the wait for a block, some of the longest steps, and a generous floor."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from foreword.errors import ProtocolFault
-from foreword.protocol.info import ServerInfo
+from foreword.protocol.info import CostPoint, ServerInfo
 from foreword.protocol.messages import LinkState, LoadReport, Lost
 from foreword.protocol.words import Drafter, LossCode
 from orchestrator.policy import FixedPolicy, RoundView, WaitLimits
@@ -285,3 +285,20 @@ def test_the_wait_follows_the_block_lags_between_bounds(lag: int | None, lags: i
 
 def test_gamma_zero_is_a_lease() -> None:
     assert FixedPolicy(WaitLimits()).plan(RoundView(0, 10, 64, 300)).gamma == 0
+
+
+def test_blocks_end_where_a_candidate_costs_more_than_it_brings() -> None:
+    """At 50 tokens a second, a candidate of 4 ms has to survive with a probability of 0.2 to be worth it."""
+    view = RoundView(4, 10, 64, 300, tokens_per_us=50e-6, candidate_us=4000.0)
+    assert FixedPolicy(WaitLimits()).plan(view).stop_threshold == pytest.approx(0.2)
+    assert FixedPolicy(WaitLimits(), stops=False).plan(view).stop_threshold == 0.0
+    assert FixedPolicy(WaitLimits()).plan(replace(view, candidate_us=None)).stop_threshold == 0.0
+    assert FixedPolicy(WaitLimits()).plan(replace(view, candidate_us=1e6)).stop_threshold == 0.9
+
+
+def test_a_row_more_is_what_the_curve_says() -> None:
+    peer = TargetPeer("t:1", Tickets(entropy=bytes), lambda _: None)
+    assert peer.row_us == 0.0
+    curve = tuple(CostPoint(rows, 32, us) for rows, us in ((1, 15_000), (2, 15_500), (8, 29_000), (64, 200_000)))
+    peer.info = ServerInfo(MODEL, "i", "t:1", "0", 1, 1, cost_curve=curve)
+    assert peer.row_us == pytest.approx(2000)
