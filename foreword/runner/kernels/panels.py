@@ -18,6 +18,9 @@ LANES = 16
 MOST_ROWS = 6
 """What the 16 registers of AVX2 hold the sums of, beside a panel's weights and a row's value."""
 
+_SUMS = 4
+"""Sums of 16 that additions of one thread keep busy."""
+
 _I64, _I32, _FLOAT = ir.IntType(64), ir.IntType(32), ir.FloatType()
 _FLOATS, _WORDS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_I32, LANES)
 _HALVES = ir.VectorType(ir.IntType(16), LANES)
@@ -63,7 +66,7 @@ def _code(count: int) -> Callable[..., Any]:
         bias = _load(builder, at(biases.data, builder.mul(panel, _I64(LANES))), _FLOATS, 4)
         if weights.type.pointee == _BYTE:
             scale = _load(builder, at(scales.data, builder.mul(panel, _I64(LANES))), _FLOATS, 4)
-            sums = _loop(builder, weights, sources, length, start=_NOTHING)
+            sums = _bytes_loop(builder, weights, sources, length)
             sums = [_multiply_add(builder, total, scale, bias) for total in sums]
         else:
             sums = _loop(builder, weights, sources, length, start=bias)
@@ -77,24 +80,61 @@ def _code(count: int) -> Callable[..., Any]:
 
 def _loop(builder: Any, weights: Any, sources: list[Any], length: Any, *, start: Any) -> list[Any]:
     """Return the sums over `length` (not 0) of each source's value times 16 weights, as vectors."""
+    return _stretch(builder, weights, sources, (_I64(0), length), starts=[[start] * len(sources)])[0]
+
+
+def _bytes_loop(builder: Any, weights: Any, sources: list[Any], length: Any) -> list[Any]:
+    """Return the same sums for int8 weights, of a few rows by several sums side by side.
+
+    Such weights come so fast that one sum alone would wait for its own last addition; six rows fill all registers.
+    """
+    several = max(1, _SUMS // len(sources))
+    whole = builder.sub(length, builder.urem(length, _I64(several)))
+    starts = [[_NOTHING] * len(sources) for _ in range(several)]
+    parts = _stretch(builder, weights, sources, (_I64(0), whole), starts=starts)
+    while len(parts) > 1:
+        parts = [
+            [builder.fadd(a, b) for a, b in zip(parts[i], parts[i + 1], strict=True)] for i in range(0, len(parts), 2)
+        ]
+    return _stretch(builder, weights, sources, (whole, length), starts=parts)[0]
+
+
+def _stretch(
+    builder: Any, weights: Any, sources: list[Any], ends: tuple[Any, Any], *, starts: list[list[Any]]
+) -> list[list[Any]]:
+    """Add up from the first to before the second of `ends`, as many steps at a time as there are sets of sums."""
+    first, last = ends
     before, body, after = builder.block, builder.append_basic_block("panel"), builder.append_basic_block("sums")
-    builder.branch(body)
+    builder.cbranch(builder.icmp_signed("<", first, last), body, after)
     builder.position_at_end(body)
     k = builder.phi(_I64)
-    k.add_incoming(_I64(0), before)
-    sums = [builder.phi(_FLOATS) for _ in sources]
-    line = _weights(builder, builder.gep(weights, [builder.mul(k, _I64(LANES))]))
-    added = []
-    for total, source in zip(sums, sources, strict=True):
-        total.add_incoming(start, before)
-        value = _spread(builder, builder.load(builder.gep(source, [k])))
-        added.append(_multiply_add(builder, value, line, total))
-        total.add_incoming(added[-1], body)
-    following = builder.add(k, _I64(1))
+    k.add_incoming(first, before)
+    sums = [[builder.phi(_FLOATS) for _ in sources] for _ in starts]
+    added: list[list[Any]] = []
+    for step, (running, begun) in enumerate(zip(sums, starts, strict=True)):
+        place = builder.add(k, _I64(step))
+        line = _weights(builder, builder.gep(weights, [builder.mul(place, _I64(LANES))]))
+        added.append([])
+        for total, start, source in zip(running, begun, sources, strict=True):
+            total.add_incoming(start, before)
+            value = _spread(builder, builder.load(builder.gep(source, [place])))
+            added[-1].append(_multiply_add(builder, value, line, total))
+            total.add_incoming(added[-1][-1], body)
+    following = builder.add(k, _I64(len(starts)))
     k.add_incoming(following, body)
-    builder.cbranch(builder.icmp_signed("<", following, length), body, after)
+    builder.cbranch(builder.icmp_signed("<", following, last), body, after)
     builder.position_at_end(after)
-    return added
+    return [
+        [_either(builder, before, a, body, b) for a, b in zip(*pair, strict=True)]
+        for pair in zip(starts, added, strict=True)
+    ]
+
+
+def _either(builder: Any, before: Any, start: Any, body: Any, total: Any) -> Any:
+    found = builder.phi(_FLOATS)
+    found.add_incoming(start, before)
+    found.add_incoming(total, body)
+    return found
 
 
 def _multiply_add(builder: Any, one: Any, other: Any, addend: Any) -> Any:
