@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic_settings import SettingsConfigDict
 
-from draft_service.drafters.build import BUNDLED_NAME, DrafterConfig
+from draft_service.drafters.build import DEFAULT_MODEL, DrafterConfig
 from draft_service.drafters.choosing import MatchDraw, Style
 from draft_service.drafters.lookup import LookupStyle
 from draft_service.engine.admission import Room
@@ -34,9 +34,9 @@ class DrafterChoice(Enum):
 
 
 _DEFAULT_MODELS = {
-    DrafterChoice.MODEL: BUNDLED_NAME,
+    DrafterChoice.MODEL: DEFAULT_MODEL,
     DrafterChoice.LOOKUP: "",
-    DrafterChoice.MIXED: BUNDLED_NAME,
+    DrafterChoice.MIXED: DEFAULT_MODEL,
     DrafterChoice.SYNTHETIC: "synthetic",
 }
 
@@ -53,9 +53,9 @@ class DraftSettings(ServerSettings):
     )
     model: str = setting(
         "",
-        "Model of the drafter: bundled, or a folder that foreword distill made; any model, by a folder, a hub id or "
-        "embedded, with #layers=K for its first K layers; or synthetic:…. Empty takes bundled, or synthetic, where "
-        "such a drafter is named; lookup takes none.",
+        "Model of the drafter: a folder that foreword distill made; any model, by a folder, a hub id or embedded, with "
+        "#layers=K for its first K layers; or synthetic:…. Empty takes embedded#layers=4, or synthetic, where such a "
+        "drafter is named; lookup takes none.",
         wanted="a model source",
     )
     name: str = setting(

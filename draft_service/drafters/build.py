@@ -22,9 +22,8 @@ from foreword.runner.build import build_runner
 from foreword.testing.synthetic import Side
 from foreword.values import replace
 
-BUNDLED_NAME = "bundled"
-"""What settings call the draft that comes with Foreword."""
-BUNDLED = Path(__file__).parents[1] / "bundled"
+DEFAULT_MODEL = "embedded#layers=4"
+"""What drafts where nothing is named: a stand-in, until a distilled draft comes along."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def _model_drafter(config: DrafterConfig) -> ModelDrafter:
 
 def draft_folder(model: str) -> Path | None:
     """Return the folder of a distilled draft if that is what a setting names."""
-    folder = BUNDLED if model == BUNDLED_NAME else Path(model).expanduser()
+    folder = Path(model).expanduser()
     return folder if model and is_draft(folder) else None
 
 

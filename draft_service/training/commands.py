@@ -99,7 +99,7 @@ def evaluate(
 
 @app.command()
 def export(
-    draft: Annotated[str, typer.Argument(help="A distilled draft: bundled, or its folder.")],
+    draft: Annotated[str, typer.Argument(help="Folder of a distilled draft.")],
     out: Annotated[Path, typer.Argument(help="Folder for the model.")],
     target: Annotated[str, typer.Option(help="The target; empty takes the one that the draft was made from.")] = "",
 ) -> None:

@@ -108,7 +108,7 @@ def export(draft: str, out: Path, *, target: str) -> None:
     """Write a draft as a plain model; raises InvalidField for what is no distilled draft."""
     folder = draft_folder(draft)
     if folder is None:
-        raise InvalidField("draft", draft, "bundled, or a folder that foreword distill made")
+        raise InvalidField("draft", draft, "a folder that foreword distill made")
     export_draft(folder, out, target=target, cache=cache_folder())
 
 

@@ -22,6 +22,8 @@ from loadtest.prompts import Prompt
 from loadtest.speedup.plan import Plan
 
 _MODULE: Final = "loadtest.speedup.assisted_worker"
+_CARD: Final = "draft.json"
+"""What the folder of a distilled draft has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Assisted:
 
 
 class Peer:
-    """transformers with the draft as its assistant, or with prompt lookup where the draft has no model."""
+    """transformers with the draft as its assistant, or with prompt lookup where that is no distilled draft."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -49,7 +51,7 @@ class Peer:
     async def __aenter__(self) -> Self:
         threads = self._plan.threads or len(os.sched_getaffinity(0))
         folder = await asyncio.to_thread(local_folder, parse_source(self._plan.model), cache_folder())
-        if self._plan.draft != "lookup":
+        if (Path(self._plan.draft) / _CARD).is_file():
             made = Path(self._exit.enter_context(TemporaryDirectory())) / "assistant"
             await _export(self._plan.draft, made)
             self._assistant = str(made)

@@ -25,7 +25,7 @@ from loadtest.speedup.texts import Text, warm, write
 
 def speedup(
     model: Annotated[str, typer.Option(help="The target.")] = "embedded",
-    draft: Annotated[str, typer.Option(help="The draft: bundled, a folder, a model, or lookup.")] = "bundled",
+    draft: Annotated[str, typer.Option(help="The draft: lookup, a distilled draft's folder, or a model.")] = "lookup",
     drafter: Annotated[str, typer.Option(help="How it drafts: model or mixed; empty takes what the draft is.")] = "",
     prompts: Annotated[Path | None, typer.Option(help="JSON lines; the 100 dev prompts by default.")] = None,
     per_category: Annotated[int, typer.Option(help="Prompts of each category; 0 takes all.")] = 0,

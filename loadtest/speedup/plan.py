@@ -35,7 +35,7 @@ class Plan:
 
     prompts: tuple[Prompt, ...]
     model: str = "embedded"
-    draft: str = "bundled"
+    draft: str = "lookup"
     drafter: str = ""
     """`mixed`, `model` or `lookup`; empty takes what the draft is."""
     dtype: Dtype = Dtype.BFLOAT16

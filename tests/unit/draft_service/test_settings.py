@@ -91,7 +91,7 @@ def test_a_model_without_a_drafter_says_what_drafts(model: str, kind: Drafter) -
     assert (config.kind, config.model) == (kind, model)
 
 
-@pytest.mark.parametrize(("model", "wanted"), [("", "bundled"), ("synthetic:vocab=16", "synthetic:vocab=16")])
+@pytest.mark.parametrize(("model", "wanted"), [("", "embedded#layers=4"), ("synthetic:vocab=16", "synthetic:vocab=16")])
 def test_a_mixed_drafter_takes_any_model(model: str, wanted: str) -> None:
     config = DraftSettings(drafter=DrafterChoice.MIXED, model=model).engine_config().drafter
     assert (config.kind, config.model) == (Drafter.MIXED, wanted)
