@@ -27,7 +27,6 @@ Json = Annotated[bool, typer.Option("--json", help="JSON on stdout.")]
 @app.callback()
 def distill() -> None:
     """Make a draft for a target: sample the target's own text, train a few of its layers on it, measure the result."""
-    configure_logs(LogLevel.WARNING, LogFormat.AUTO, stream=sys.stderr)
 
 
 @app.command()
@@ -110,6 +109,7 @@ def export(
 def _work() -> Any:
     """Return the module that needs torch, or raise NotFound with how it is installed."""
     check_installed("torch", "transformers")
+    configure_logs(LogLevel.WARNING, LogFormat.AUTO, stream=sys.stderr)
     from draft_service.training import work
 
     return work

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,8 @@ from foreword.errors import InvalidField
 _DIRECT_POLLER = "-event_engine_client,-event_engine_listener"
 
 
+_KERNELS = ("runner/kernels", "compiled")
+"""Folders of the package whose functions Numba compiles."""
 _SPINS = "3000"
 """How often a waiting thread looks before it sleeps: some 50 µs, which is what lies between two parallel loops."""
 
@@ -30,7 +33,7 @@ def engine_environment(
     environment.setdefault("OMP_WAIT_POLICY", "passive")
     environment.setdefault("GOMP_SPINCOUNT", _SPINS)
     if cache is not None:
-        environment.setdefault("NUMBA_CACHE_DIR", str(cache / "kernels"))
+        environment.setdefault("NUMBA_CACHE_DIR", str(kernels_folder(cache)))
     environment["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     if threads:
         environment["OMP_NUM_THREADS"] = str(threads)
@@ -40,6 +43,18 @@ def engine_environment(
         environment["PYTHONPATH"] = os.pathsep.join([root, *paths])
     environment.update(extra or {})
     return environment
+
+
+def kernels_folder(cache: Path) -> Path:
+    """Return where compiled kernels are kept: a folder for each state of their sources.
+
+    Numba compiles again when the file changes that a kernel is in, but not when one does that it takes loops from.
+    """
+    digest = hashlib.sha256()
+    for folder in _KERNELS:
+        for file in sorted((Path(foreword.__file__).parent / folder).glob("*.py")):
+            digest.update(file.read_bytes())
+    return cache / "kernels" / digest.hexdigest()[:12]
 
 
 def use_direct_poller() -> None:

@@ -12,7 +12,7 @@ from foreword.errors import InvalidField, Unavailable
 from foreword.rpc.roles import Role
 from foreword.settings.base import ServerSettings
 from foreword.settings.command import serve_command
-from foreword.settings.environment import engine_environment
+from foreword.settings.environment import engine_environment, kernels_folder
 from foreword.settings.fields import CommaList, setting
 from foreword.settings.rpc import advertised, server_options
 from foreword.telemetry.logs import LogFormat
@@ -142,11 +142,24 @@ def test_engines_inherit_the_environment_and_keep_threads_from_spinning(monkeypa
     assert int(environment["GOMP_SPINCOUNT"]) > 0
     assert "OMP_NUM_THREADS" not in environment
     assert engine_environment(3)["OMP_NUM_THREADS"] == "3"
-    assert engine_environment(cache=Path("/c"))["NUMBA_CACHE_DIR"] == "/c/kernels"
+    assert engine_environment(cache=Path("/c"))["NUMBA_CACHE_DIR"] == str(kernels_folder(Path("/c")))
     monkeypatch.setenv("GOMP_SPINCOUNT", "7")
     assert engine_environment()["GOMP_SPINCOUNT"] == "7"
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     assert engine_environment()["OMP_WAIT_POLICY"] == "active"
+
+
+def test_kernels_of_other_sources_are_kept_apart(monkeypatch, tmp_path):
+    """Else a kernel would go on with the loops that another file had when it was compiled."""
+    package = tmp_path / "foreword"
+    (package / "runner" / "kernels").mkdir(parents=True)
+    monkeypatch.setattr("foreword.__file__", str(package / "__init__.py"))
+    loops = package / "runner" / "kernels" / "loops.py"
+    loops.write_text("one")
+    first = kernels_folder(tmp_path)
+    assert kernels_folder(tmp_path) == first
+    loops.write_text("two")
+    assert kernels_folder(tmp_path) != first
 
 
 def test_settings_can_be_checked_without_a_start(invoke):
