@@ -136,14 +136,23 @@ async def test_a_name_that_resolves_later_and_then_fails_costs_nothing_but_time(
 async def test_an_instance_that_never_answers_is_dropped_in_the_middle_of_an_attempt(tmp_path: Path) -> None:
     dns, begun, ended = Dns(), asyncio.Event(), asyncio.Event()
 
+    writers: list[asyncio.StreamWriter] = []
+
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
         begun.set()
         while await reader.read(1 << 16):
             continue
         ended.set()
         writer.close()
 
+    async def hang_up() -> None:  # another attempt may be under way when the test is over
+        for writer in writers:
+            writer.close()
+        await asyncio.sleep(0)
+
     async with AsyncExitStack() as stack:
+        stack.push_async_callback(hang_up)
         target = await start_target(tmp_path).ready()
         stack.push_async_callback(target.stop)
         server = await stack.enter_async_context(await asyncio.start_server(silent, "127.0.0.1", 0))
