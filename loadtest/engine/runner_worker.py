@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from foreword.acceptance import decide, gather
+from foreword.compiled.laws import try_compiled_laws
+from foreword.compiled.source import CompiledSource
+from foreword.errors import ForewordError
 from foreword.laws.parameters import LawParameters
 from foreword.laws.pipeline import LawRows, target_laws
 from foreword.models.dtype import Dtype
@@ -27,6 +30,7 @@ from loadtest.engine.clock import timed
 from loadtest.engine.profile import profiled
 
 _KEYS: Final = TargetKeys(b"m" * 16, b"e" * 16, b"c" * 16)
+_SOURCE = CompiledSource()
 _PIECE: Final = 512
 _CACHE_TOKENS: Final = 40_960
 LAWS: Final = {
@@ -142,8 +146,11 @@ def _kept(logits: Logits, law: LawParameters) -> tuple[int, ...]:
 
 
 def _verdict(logits: Logits, law: LawParameters, candidates: tuple[int, ...]) -> None:
-    (laws,) = target_laws([LawRows(law, logits, candidates=candidates)])
-    evidence = gather(Rule.MATCH, laws, candidates, None, keys=_KEYS, round=1, base=0)
+    """Do what a target does with the logits of a block."""
+    (laws,) = try_compiled_laws([LawRows(law, logits, candidates=candidates)])
+    if isinstance(laws, ForewordError):
+        raise laws
+    evidence = gather(Rule.MATCH, laws, candidates, None, keys=_KEYS, round=1, base=0, source=_SOURCE)
     decide(Rule.MATCH, evidence, coin_key=_KEYS.coin, round=1, base=0)
 
 
