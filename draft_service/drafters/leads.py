@@ -25,8 +25,7 @@ class Leads:
 
     def begin(self, pen: Pen) -> None:
         """Take note of a block that begins; the text before it tells what came of the last one."""
-        writing = pen.session.writing
-        if pen.ids or (writing is not None and writing.ids):
+        if not pen.begins:
             return
         last = self._blocks.get(pen.slot)
         if last is not None and last.drawn:

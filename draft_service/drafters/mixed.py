@@ -117,7 +117,7 @@ class MixedDrafter:
         for pen in pens:
             slot = self._slots[pen.slot]
             slot.take(pen.cached, pen.rows)
-            guess = self._begin(slot, pen) if _begins(pen) else None
+            guess = self._begin(slot, pen) if pen.begins else None
             if guess is None:
                 others.append(_behind(pen, slot.read))
                 continue
@@ -205,11 +205,6 @@ class MixedDrafter:
             guess.ids == (token,) if first else flag
             for first, guess, token, flag in zip(firsts, guesses, work.wanted, flags, strict=True)
         )
-
-
-def _begins(pen: Pen) -> bool:
-    writing = pen.session.writing
-    return not pen.ids and (writing is None or not writing.ids)
 
 
 def _behind(pen: Pen, read: int) -> Pen:

@@ -63,6 +63,11 @@ class Pen:
         self._confidence = 1.0
         self._drafter: Drafter | None = None
 
+    @property
+    def begins(self) -> bool:
+        """Whether the next candidate is the first of its block."""
+        return not self.ids and (self.session.writing is None or not self.session.writing.ids)
+
     def add(self, drawn: Drawn) -> bool:
         """Take what a step drew; return whether the block is complete."""
         ids = drawn.ids

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, ContinuousBatching
 from transformers.generation.streamers import BaseStreamer
 
 from foreword.models.quiet import quiet
-from loadtest.bench.questions import answer_questions
+from loadtest.bench.torch_worker import run_worker
 from loadtest.engine.clock import timed
 
 _BATCH_PAGE = 32
@@ -122,14 +122,5 @@ class Worker:
         return model
 
 
-def main(folder: str, threads: int) -> None:
-    """Answer questions until stdin ends."""
-    torch.set_num_threads(threads)
-    with quiet():
-        worker = Worker(folder)
-    with torch.inference_mode():
-        answer_questions(worker.answer)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    run_worker(Worker, sys.argv[1], int(sys.argv[2]))

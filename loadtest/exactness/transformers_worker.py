@@ -18,8 +18,7 @@ from foreword.addresses.keys import Purpose, derive_key
 from foreword.laws.parameters import LawParameters
 from foreword.laws.pipeline import LawRows, target_laws
 from foreword.laws.sampling import match_margin, sample_match
-from foreword.models.quiet import quiet
-from loadtest.bench.questions import answer_questions
+from loadtest.bench.torch_worker import run_worker
 
 
 class Worker:
@@ -82,14 +81,5 @@ class Worker:
         }
 
 
-def main(folder: str, threads: int) -> None:
-    """Answer questions until stdin ends."""
-    torch.set_num_threads(threads)
-    with quiet():
-        worker = Worker(folder)
-    with torch.inference_mode():
-        answer_questions(worker.answer)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    run_worker(Worker, sys.argv[1], int(sys.argv[2]))

@@ -15,7 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from foreword.models.quiet import quiet
-from loadtest.bench.questions import answer_questions
+from loadtest.bench.torch_worker import run_worker
 
 LOOKUP_TOKENS = 10
 """What transformers' documentation uses."""
@@ -54,14 +54,5 @@ def _load(folder: str, dtype: str) -> Any:
         )
 
 
-def main(folder: str, threads: int) -> None:
-    """Answer questions until stdin ends."""
-    torch.set_num_threads(threads)
-    with quiet():
-        worker = Worker(folder)
-    with torch.inference_mode():
-        answer_questions(worker.answer)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    run_worker(Worker, sys.argv[1], int(sys.argv[2]))

@@ -12,7 +12,7 @@ from loadtest.bench.bar import Bar, Side
 from loadtest.bench.findings import Cell, Findings, Table
 from loadtest.speedup.assisted import Assisted
 from loadtest.speedup.plan import LAWS, Plan, Sampling
-from loadtest.speedup.texts import Text, Totals, totals
+from loadtest.speedup.texts import Spent, Text, totals
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,8 +37,9 @@ class Row:
     """One category under one law."""
 
     category: str
-    plain: Totals
-    drafted: Totals
+    texts: int
+    plain: Spent
+    drafted: Spent
 
     @property
     def speedup(self) -> float:
@@ -49,7 +50,7 @@ class Row:
         """Return it as what JSON can say."""
         return {
             "category": self.category,
-            "texts": self.drafted.texts,
+            "texts": self.texts,
             "tokens": self.drafted.tokens,
             "speedup": self.speedup,
             "acceptance_length": self.drafted.acceptance_length,
@@ -118,7 +119,7 @@ def findings_of(plan: Plan, found: Found) -> Findings:
 
 
 def _row(name: str, pairs: Sequence[tuple[Text, Text]]) -> Row:
-    return Row(name, totals(plain for plain, _ in pairs), totals(drafted for _, drafted in pairs))
+    return Row(name, len(pairs), totals(plain for plain, _ in pairs), totals(drafted for _, drafted in pairs))
 
 
 def _bars(rows: Mapping[Sampling, Sequence[Row]]) -> list[Bar]:

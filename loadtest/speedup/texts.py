@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 
 from foreword.client import AsyncClient
 from foreword.protocol.generation import Choice
@@ -12,40 +12,27 @@ from loadtest.speedup.plan import Plan, Sampling
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """What one request took."""
+class Spent:
+    """What texts took: one, or the sums over several, all tokens over all time."""
 
-    category: str
-    tokens: int
-    seconds: float
+    tokens: int = 0
+    seconds: float = 0.0
     """From the call to the end."""
-    decode_s: float
+    decode_s: float = 0.0
     """From the first token to the end."""
-    steps: int
+    steps: int = 0
     """Steps of the target that emitted something, plain ones included."""
-    drafted: int
-    accepted: int
-    verifications: int
-    draft_s: float
+    drafted: int = 0
+    accepted: int = 0
+    verifications: int = 0
+    draft_s: float = 0.0
     """What drafting took, summed over the rounds."""
-    verify_s: float
+    verify_s: float = 0.0
     """What the target's steps took, laws and all."""
 
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Sums over texts: all tokens over all time."""
-
-    texts: int
-    tokens: int
-    seconds: float
-    decode_s: float
-    steps: int
-    drafted: int
-    accepted: int
-    verifications: int
-    draft_s: float
-    verify_s: float
+    def __add__(self, other: Spent) -> Spent:
+        """Return both together."""
+        return Spent(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
     @property
     def tokens_per_s(self) -> float:
@@ -87,6 +74,14 @@ class Totals:
         return 1e3 * self.verify_s / max(1, self.steps)
 
 
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One request."""
+
+    category: str
+    spent: Spent
+
+
 async def write(client: AsyncClient, plan: Plan, prompt: Prompt, law: Sampling, *, gamma: int) -> Text:
     """Return what a text took; `gamma` 0 takes no draft."""
     made = await client.generate(
@@ -104,8 +99,7 @@ def text_of(choice: Choice, category: str) -> Text:
     """Return what a finished choice says of itself."""
     usage, timings = choice.usage, choice.timings
     parts_s = {part.name: part.sum_us / 1e6 for part in timings.parts}
-    return Text(
-        category=category,
+    spent = Spent(
         tokens=usage.output_tokens,
         seconds=timings.total_us / 1e6,
         decode_s=(timings.total_us - timings.first_token_us) / 1e6,
@@ -116,20 +110,9 @@ def text_of(choice: Choice, category: str) -> Text:
         draft_s=parts_s.get("draft_compute", 0.0),
         verify_s=parts_s.get("verify_compute", 0.0),
     )
+    return Text(category, spent)
 
 
-def totals(texts: Iterable[Text]) -> Totals:
+def totals(texts: Iterable[Text]) -> Spent:
     """Return the sums."""
-    known: Sequence[Text] = list(texts)
-    return Totals(
-        texts=len(known),
-        tokens=sum(text.tokens for text in known),
-        seconds=sum(text.seconds for text in known),
-        decode_s=sum(text.decode_s for text in known),
-        steps=sum(text.steps for text in known),
-        drafted=sum(text.drafted for text in known),
-        accepted=sum(text.accepted for text in known),
-        verifications=sum(text.verifications for text in known),
-        draft_s=sum(text.draft_s for text in known),
-        verify_s=sum(text.verify_s for text in known),
-    )
+    return sum((text.spent for text in texts), Spent())

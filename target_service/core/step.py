@@ -18,7 +18,7 @@ from foreword.protocol.messages import (
     Tokens,
     VerdictNotice,
 )
-from foreword.protocol.words import LossCode, ResultKind
+from foreword.protocol.words import Drafter, LossCode, ResultKind
 from foreword.values import replace
 from target_service.core.session import lost, stream_ended
 from target_service.core.state import Action, Answer, Guess, Outcome, Phase, Session, Tell
@@ -137,21 +137,7 @@ def verified(session: Session, work: Work, stepped: Stepped, *, timing: RoundTim
     commit, block = session.commit, session.block
     assert commit is not None
     assert block is not None
-    result = Result(
-        sid=session.sid,
-        round=session.round,
-        base=commit.base,
-        final=True,
-        kind=ResultKind.EVIDENCE,
-        emit=stepped.evidence.emit,
-        ids=work.candidates,
-        acceptance=stepped.evidence.acceptance,
-        drafter=block.drafter,
-        ratios=stepped.evidence.ratios,
-        candidate_logprobs=stepped.candidate_logprobs,
-        emit_logprobs=stepped.emit_logprobs,
-        timing=timing,
-    )
+    result = _evidence(session, work, stepped, base=commit.base, final=True, drafter=block.drafter, timing=timing)
     answer = Answer(notice(session, stepped.verdict))
     session = replace(
         session,
@@ -201,22 +187,38 @@ def guess_verified(session: Session, work: Work, stepped: Stepped, *, timing: Ro
     guess, verdict = session.guess, stepped.verdict
     assert guess is not None
     tokens = verdict.committed(work.candidates)
-    result = Result(
+    result = _evidence(
+        session, work, stepped, base=session.output, final=_over(session, tokens), drafter=guess.drafter, timing=timing
+    )
+    return _went_on(session, work, tokens, result)
+
+
+def _evidence(
+    session: Session,
+    work: Work,
+    stepped: Stepped,
+    *,
+    base: int,
+    final: bool,
+    drafter: Drafter | None,
+    timing: RoundTiming,
+) -> Result:
+    """Return what a step found of the candidates that `drafter` wrote."""
+    return Result(
         sid=session.sid,
         round=session.round,
-        base=session.output,
-        final=_over(session, tokens),
+        base=base,
+        final=final,
         kind=ResultKind.EVIDENCE,
         emit=stepped.evidence.emit,
         ids=work.candidates,
         acceptance=stepped.evidence.acceptance,
-        drafter=guess.drafter,
+        drafter=drafter,
         ratios=stepped.evidence.ratios,
         candidate_logprobs=stepped.candidate_logprobs,
         emit_logprobs=stepped.emit_logprobs,
         timing=timing,
     )
-    return _went_on(session, work, tokens, result)
 
 
 def _went_on(session: Session, work: Work, tokens: Tokens, result: Result) -> Outcome:

@@ -11,11 +11,12 @@ from loadtest.speedup.assisted import Assisted
 from loadtest.speedup.command import _spread
 from loadtest.speedup.figures import OVERALL, Found, findings_of, rows_of
 from loadtest.speedup.plan import LAWS, Plan, spread_over
-from loadtest.speedup.texts import Text, totals
+from loadtest.speedup.texts import Spent, Text, totals
 
 
 def text(category: str, *, tokens: int, seconds: float, steps: int, drafted: int = 0, kept: int = 0) -> Text:
-    return Text(category, tokens, seconds, 0.9 * seconds, steps, drafted, kept, steps, drafted * 0.001, steps * 0.01)
+    spent = Spent(tokens, seconds, 0.9 * seconds, steps, drafted, kept, steps, drafted * 0.001, steps * 0.01)
+    return Text(category, spent)
 
 
 PAIRS = [
