@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from draft_service.core.writing import Drawn
-from draft_service.drafters import mixed
 from draft_service.drafters.lookup import LookupStyle
 from draft_service.drafters.mixed import READ_ALONG, MixedDrafter
+from draft_service.drafters.pen import Pen
 from draft_service.drafters.port import CompareJob
 from draft_service.engine.admission import Room
 from draft_service.engine.costs import REPEATS, SESSIONS, measure_costs
@@ -120,7 +120,7 @@ def test_a_block_that_goes_on_keeps_its_part() -> None:
 
 def test_a_part_that_is_chosen_again_within_a_block_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug: the choice is made anew when an order confirms a block."""
-    monkeypatch.setattr(mixed, "_begins", lambda pen: not pen.ids)
+    monkeypatch.setattr(Pen, "begins", property(lambda pen: not pen.ids))
     block = interrupted(Mixed())
     assert block.ids == (2, 3, 11, 4)
 
