@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from draft_service.core.writing import Drawn
+from draft_service.drafters import mixed
 from draft_service.drafters.lookup import LookupStyle
 from draft_service.drafters.mixed import READ_ALONG, MixedDrafter
 from draft_service.drafters.pen import Pen
