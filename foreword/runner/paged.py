@@ -49,6 +49,12 @@ class PagedRunner(PooledSlots):
         """Most tokens that a slot can hold."""
         return self._longest_context
 
+    @property
+    def spent_ns(self) -> tuple[int, ...]:
+        """Where the time of passes went, added up: products, attention, the rest; of a model that does not say, 0."""
+        spent: Sequence[int] = getattr(self._model, "spent_ns", (0, 0, 0))
+        return tuple(int(part) for part in spent)
+
     def forward(self, batch: Sequence[Rows]) -> list[Logits]:
         """Append all rows, in one pass where they are no more than `chunk`; return logits in the order of the batch."""
         check_batch(batch, self.length, vocabulary_size=self._vocabulary_size, longest_context=self._longest_context)

@@ -61,7 +61,7 @@ def real_runner(
             continue
         runner = PagedRunner(model, vocabulary_size=vocabulary_size, longest_context=longest_context, chunk=chunk)
         try:
-            check_probe(runner, wanted, module.config.model_type, module.dtype)
+            check_probe(runner, wanted, module.config.model_type, module.dtype, narrow=int8)
         except (Mismatch, EngineFailure) as error:  # the device lacks something, or the model has something more
             if way is WAYS[-1]:
                 raise

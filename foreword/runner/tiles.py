@@ -9,7 +9,7 @@ import torch
 
 from foreword.errors import InvalidField
 from foreword.runner.kernels.attention import TILE, attend, store
-from foreword.runner.kernels.common import Floats, Integers
+from foreword.runner.kernels.common import Integers
 from foreword.runner.layers import CacheShape, Manner
 from foreword.runner.plan import StepPlan
 
@@ -33,8 +33,9 @@ class TiledKeyValues:
         self.page_size = page_size
         self._per_page = page_size // TILE
         tiles = pages * self._per_page
-        self._keys = np.zeros((shape.layers, tiles, shape.groups, shape.size // 8, 8, TILE), np.float32)
-        self._values = np.zeros((shape.layers, tiles, shape.groups, TILE, shape.size), np.float32)
+        # Laid out for `kernels.attention`, whose callers take them as they are.
+        self.keys = np.zeros((shape.layers, tiles, shape.groups, shape.size // 8, 8, TILE), np.float32)
+        self.values = np.zeros((shape.layers, tiles, shape.groups, TILE, shape.size), np.float32)
 
     @staticmethod
     def fits(shape: CacheShape, page_size: int) -> bool:
@@ -46,8 +47,8 @@ class TiledKeyValues:
         for source, copy in pairs:
             old = slice(source * self._per_page, (source + 1) * self._per_page)
             new = slice(copy * self._per_page, (copy + 1) * self._per_page)
-            self._keys[:, new] = self._keys[:, old]
-            self._values[:, new] = self._values[:, old]
+            self.keys[:, new] = self.keys[:, old]
+            self.values[:, new] = self.values[:, old]
 
     def tables(self, plan: StepPlan) -> Integers:
         """Return int32 [spans, tiles]: the tiles of every span."""
@@ -57,17 +58,15 @@ class TiledKeyValues:
         tiles: Integers = (plan.tables[:, :, None] * np.int32(self._per_page) + inner).reshape(len(plan.tables), -1)
         return tiles
 
-    def attend_packed(
-        self, layer: int, rows: Floats, heads: int, plan: StepPlan, *, tables: Integers, manner: Manner
-    ) -> Floats:
-        """Write keys and values of packed rows [N, (heads + 2 KV heads) · D] and attend; float32 [N, heads · D].
-
-        Rows may come filled up: what comes of rows beyond those of the plan is 0.
-        """
-        keys, values = self._keys[layer], self._values[layer]
+    def attend(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, plan: StepPlan, manner: Manner
+    ) -> torch.Tensor:
+        """Write key and value [KV heads, N, D] of the plan's rows, attend with query [heads, N, D]; [N, heads, D]."""
+        rows = torch.cat([query, key, value]).transpose(0, 1).flatten(1).float().numpy()
+        heads, tables = query.shape[0], self.tables(plan)
+        keys, values = self.keys[layer], self.values[layer]
         store(rows, heads, plan.positions, plan.owners, tables, keys, values)
-        out = np.empty((rows.shape[0], heads * values.shape[3]), np.float32)
-        out[len(plan.positions) :] = 0
+        out = np.zeros((rows.shape[0], heads * values.shape[3]), np.float32)
         attend(
             rows,
             heads,
@@ -81,12 +80,4 @@ class TiledKeyValues:
             manner.window,
             manner.softcap,
         )
-        return out
-
-    def attend(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, plan: StepPlan, manner: Manner
-    ) -> torch.Tensor:
-        """Write key and value [KV heads, N, D] of the plan's rows, attend with query [heads, N, D]; [N, heads, D]."""
-        rows = torch.cat([query, key, value]).transpose(0, 1).flatten(1).float().numpy()
-        out = self.attend_packed(layer, rows, query.shape[0], plan, tables=self.tables(plan), manner=manner)
-        return torch.from_numpy(out).reshape(len(out), query.shape[0], -1).to(query.dtype)
+        return torch.from_numpy(out).reshape(len(out), heads, -1).to(query.dtype)

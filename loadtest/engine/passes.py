@@ -108,9 +108,7 @@ def report_of(times: Mapping[Shape, Sequence[float]], inside: Mapping[Dtype, Ins
         ],
         tables=[_curve(times, against), *(_profile(dtype, inside[dtype]) for dtype in DTYPES), _evidence(inside)],
         draw=partial(_draw, times),
-        notes=(
-            "a pass: median of its repeats; logits of all rows are wanted; profiles are means, the profiler included",
-        ),
+        notes=("a pass: median of its repeats; logits of all rows are wanted; profiles are means",),
     )
 
 

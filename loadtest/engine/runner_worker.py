@@ -22,6 +22,7 @@ from foreword.protocol.messages import TargetKeys
 from foreword.protocol.words import Rule
 from foreword.runner.budget import CacheBudget
 from foreword.runner.build import build_runner
+from foreword.runner.paged import PagedRunner
 from foreword.runner.port import Logits, Rows, Runner
 from foreword.telemetry.logs import LogFormat, LogLevel, configure_logs
 from foreword.testing.synthetic import Side
@@ -52,6 +53,12 @@ class Contexts:
         for slot in range(sessions):
             self._hold(slot, context)
         return [Rows(slot, self._text(slot, context, rows), rows) for slot in range(sessions)]
+
+    @property
+    def spent_ns(self) -> tuple[int, ...]:
+        """Where the time of passes went, as the runner says."""
+        assert isinstance(self.runner, PagedRunner)
+        return self.runner.spent_ns
 
     def undo(self, batch: list[Rows], context: int) -> None:
         """Forget what a pass appended."""
@@ -102,7 +109,9 @@ class Worker:
         held = self._contexts(dtype)
         batch = held.batch(sessions, rows, context)
         return {
-            "parts": profiled(lambda: held.runner.forward(batch), lambda: held.undo(batch, context), seconds=seconds)
+            "parts": profiled(
+                held, lambda: held.runner.forward(batch), lambda: held.undo(batch, context), seconds=seconds
+            )
         }
 
     def evidence(self, dtype: str, rows: int, context: int, seconds: float) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from numba import config, njit, set_num_threads
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]
+Doubles = npt.NDArray[np.float64]
+Longs = npt.NDArray[np.int64]
 
 FLAGS = {"contract", "nsz"}
 """Products may be fused into additions; nothing may be added up in another order."""

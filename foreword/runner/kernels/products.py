@@ -2,62 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit, prange
+from numba.extending import overload
 
+from foreword.runner.kernels.codes import Codes, codes_times_panel, encode
 from foreword.runner.kernels.common import Floats
 from foreword.runner.kernels.panels import LANES, MOST_ROWS, rows_times_panel
 
-Panels = npt.NDArray[np.float32] | npt.NDArray[np.uint16] | npt.NDArray[np.int8]
+Panels = npt.NDArray[np.float32] | npt.NDArray[np.uint16]
+Bytes = npt.NDArray[np.int8]
 
 _TOGETHER = 96
 """Rows that pass all panels before the next ones do: a core's cache holds them."""
 
 _one, _two, _three = rows_times_panel(1), rows_times_panel(2), rows_times_panel(3)
 _four, _five, _six = rows_times_panel(4), rows_times_panel(5), rows_times_panel(MOST_ROWS)
+_one_code, _two_codes, _three_codes = codes_times_panel(1), codes_times_panel(2), codes_times_panel(3)
+_four_codes = codes_times_panel(4)
+
+_MOST_CODES = 4
+"""Rows of codes that share a panel."""
 
 
 def panels_of(weight: Panels) -> Panels:
-    """Return a weight [O, K] (float32, bfloat16 as uint16, int8) as panels [O / 16, K, 16], filled up with zeros."""
+    """Return a weight [O, K] (float32, or bfloat16 as uint16) as panels [O / 16, K, 16], filled up with zeros."""
     outputs, length = weight.shape
     filled = np.zeros((-(-outputs // LANES) * LANES, length), weight.dtype)
     filled[:outputs] = weight
     return np.ascontiguousarray(filled.reshape(-1, LANES, length).transpose(0, 2, 1))
 
 
+def pairs_of(weight: Bytes) -> Bytes:
+    """Return an int8 weight [O, K] as panels [O / 16, K / 2, 16, 2], filled up with zeros."""
+    outputs, length = weight.shape
+    filled = np.zeros((-(-outputs // LANES) * LANES, -(-length // 2) * 2), np.int8)
+    filled[:outputs, :length] = weight
+    return np.ascontiguousarray(filled.reshape(len(filled) // LANES, LANES, -1, 2).transpose(0, 2, 1, 3))
+
+
 @njit(inline="always")
-def _some(
-    count: int,
-    panels: Panels,
-    rows: Floats,
-    scales: Floats,
-    biases: Floats,
-    out: Floats,
-    panel: int,
-    row: int,
-    column: int,
-) -> None:
+def _some(count: int, panels: Panels, rows: Floats, biases: Floats, out: Floats, panel: int, row: int) -> None:
     """Multiply one to six rows with a panel."""
+    column = panel * LANES
     if count == MOST_ROWS:
-        _six(panels, rows, scales, biases, out, panel, row, column)
+        _six(panels, rows, biases, out, panel, row, column)
     elif count == 5:
-        _five(panels, rows, scales, biases, out, panel, row, column)
+        _five(panels, rows, biases, out, panel, row, column)
     elif count == 4:
-        _four(panels, rows, scales, biases, out, panel, row, column)
+        _four(panels, rows, biases, out, panel, row, column)
     elif count == 3:
-        _three(panels, rows, scales, biases, out, panel, row, column)
+        _three(panels, rows, biases, out, panel, row, column)
     elif count == 2:
-        _two(panels, rows, scales, biases, out, panel, row, column)
+        _two(panels, rows, biases, out, panel, row, column)
     else:
-        _one(panels, rows, scales, biases, out, panel, row, column)
+        _one(panels, rows, biases, out, panel, row, column)
 
 
 @njit(parallel=True, cache=True, nogil=True)
-def multiply(rows: Floats, panels: Panels, scales: Floats, biases: Floats, out: Floats) -> None:
+def multiply(rows: Floats, panels: Panels, biases: Floats, out: Floats) -> None:
     """Write rows [N, K] times the panels, plus biases [P, 16], to `out` [N, 16 · P]; all lie without gaps.
-
-    Columns of int8 panels are multiplied by `scales` [P, 16]; others have none that count.
 
     A row's sums are made in the order of K, whatever is beside it: its bits depend on nothing else.
     """
@@ -70,5 +78,82 @@ def multiply(rows: Floats, panels: Panels, scales: Floats, biases: Floats, out: 
                 left = stop - row
                 # seven rows as four and three: one alone would read the panel for little
                 some = min(left, MOST_ROWS) if left >= 2 * MOST_ROWS or left <= MOST_ROWS else (left + 1) // 2
-                _some(some, panels, rows, scales, biases, out, panel, row, panel * LANES)
+                _some(some, panels, rows, biases, out, panel, row)
                 row += some
+
+
+@njit(parallel=True, cache=True, nogil=True)
+def multiply_codes(codes: Codes, sizes: Floats, panels: Bytes, scales: Floats, biases: Floats, out: Floats) -> None:
+    """Write codes [N, K] times int8 panels to `out` [N, 16 · P], with scales [N] and [P, 16], and biases [P, 16]."""
+    count, wide = codes.shape[0], panels.shape[0]
+    for start in range(0, count, _TOGETHER):
+        stop = min(count, start + _TOGETHER)
+        for panel in prange(wide):
+            row = start
+            while row < stop:
+                some = min(stop - row, _MOST_CODES)
+                if some == 4:
+                    _four_codes(panels, codes, sizes, scales, biases, out, panel, row)
+                elif some == 3:
+                    _three_codes(panels, codes, sizes, scales, biases, out, panel, row)
+                elif some == 2:
+                    _two_codes(panels, codes, sizes, scales, biases, out, panel, row)
+                else:
+                    _one_code(panels, codes, sizes, scales, biases, out, panel, row)
+                row += some
+
+
+class Wide(NamedTuple):
+    """Weights of L products with inputs of one length, float32 or bfloat16."""
+
+    panels: Panels
+    """[L, P, K, 16]."""
+    biases: Floats
+    """[L, P, 16]."""
+    outputs: int
+    """Of the P · 16 columns, those that are meant."""
+
+
+class Narrow(NamedTuple):
+    """The same in int8."""
+
+    panels: Bytes
+    """[L, P, K / 2, 16, 2]."""
+    biases: Floats
+    outputs: int
+    scales: Floats
+    """[L, P, 16]."""
+    most: int
+    """Largest code of a row."""
+
+
+def _times(rows: Floats, weights: Wide | Narrow, number: int) -> Floats:
+    """Return float32 [N, P · 16]: for compiled code, which chooses by the kind of the weights."""
+    raise NotImplementedError
+
+
+@overload(_times, strict=False)  # strict compares annotations too
+def _times_by_kind(rows: Any, weights: Any, number: Any) -> Callable[..., Floats]:
+    def wide(rows: Floats, weights: Wide, number: int) -> Floats:
+        out = np.empty((rows.shape[0], weights.biases.shape[1] * LANES), np.float32)
+        multiply(rows, weights.panels[number], weights.biases[number], out)
+        return out
+
+    def narrow(rows: Floats, weights: Narrow, number: int) -> Floats:
+        panels = weights.panels[number]
+        codes, sizes = np.empty((rows.shape[0], 2 * panels.shape[1]), np.int16), np.empty(rows.shape[0], np.float32)
+        encode(rows, weights.most, codes, sizes)
+        out = np.empty((rows.shape[0], weights.biases.shape[1] * LANES), np.float32)
+        multiply_codes(codes, sizes, panels, weights.scales[number], weights.biases[number], out)
+        return out
+
+    return narrow if weights.instance_class is Narrow else wide
+
+
+@njit(cache=True, nogil=True)
+def product(rows: Floats, weights: Wide | Narrow, number: int) -> Floats:
+    """Return float32 [N, O] without gaps: rows [N, K] times the weights of this number, plus biases."""
+    out = _times(rows, weights, number)
+    if out.shape[1] == weights.outputs:
+        return out
+    return np.ascontiguousarray(out[:, : weights.outputs])

@@ -53,3 +53,18 @@ def gate(both: Floats, out: Floats) -> None:
             # 1 / (1 + e^-g), by the exponential of what is not positive
             sigmoid = (np.float32(1) if g >= 0 else powers[c]) / (np.float32(1) + powers[c])
             out[n, c] = g * sigmoid * both[n, columns + c]
+
+
+@njit(fastmath=FLAGS, cache=True, nogil=True)
+def normalize_heads(rows: Floats, heads: int, groups: int, weights: Floats, epsilon: float) -> None:
+    """Normalize every query head and every key head of packed rows [N, …] in place; weights are float32 [2, D]."""
+    size = weights.shape[1]
+    for n in range(rows.shape[0]):
+        for head in range(heads + groups):
+            part, weight = rows[n, head * size : (head + 1) * size], weights[0 if head < heads else 1]
+            total = np.float32(0)
+            for d in range(size):
+                total += part[d] * part[d]
+            scale = np.float32(1) / np.sqrt(total / np.float32(size) + np.float32(epsilon))
+            for d in range(size):
+                part[d] = part[d] * scale * weight[d]

@@ -10,10 +10,9 @@ from foreword.errors import Mismatch
 from foreword.runner import real, ways
 from foreword.runner.budget import CacheBudget
 from foreword.runner.deterministic import FixedRowsLinear, check_deterministic
+from foreword.runner.fused.layers import run_layers
 from foreword.runner.paged import PagedRunner
 from foreword.runner.port import Rows
-from foreword.runner.product import Product
-from foreword.runner.tiles import TiledKeyValues
 from tests.unit.runner.tiny import LONGEST, V, config, module
 
 FAMILY = ["llama", "qwen3", "gemma2"]
@@ -85,27 +84,31 @@ def test_products_of_a_fixed_number_of_rows_are_the_same_function():
             torch.testing.assert_close(fixed(x), layer(x))
 
 
+def plant(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """Have passes of more than so many rows compute something a little else."""
+    monkeypatch.setattr(
+        "foreword.runner.fused.model.run_layers",
+        lambda stream, *rest: run_layers(stream, *rest) * np.float32(1 + 1e-6 * (len(stream) > rows)),
+    )
+
+
 def test_kernels_that_depend_on_the_batch_are_refused(monkeypatch):
-    right = Product.__call__
-    monkeypatch.setattr(Product, "__call__", lambda self, x: right(self, x) * np.float32(1 + 1e-6 * (len(x) > 20)))
+    plant(monkeypatch, rows=20)
     with pytest.raises(Mismatch, match=r"deterministic: .* rows scored"):
         check_deterministic(runner("llama", deterministic=False))
 
 
 def test_what_only_large_passes_do_otherwise_is_noticed(monkeypatch):
-    right = Product.__call__
-    monkeypatch.setattr(Product, "__call__", lambda self, x: right(self, x) * np.float32(1 + 1e-6 * (len(x) > 250)))
+    plant(monkeypatch, rows=250)
     with pytest.raises(Mismatch, match="in a crowd"):
         check_deterministic(runner("llama", deterministic=False))
 
 
 def test_keys_that_depend_on_their_page_are_noticed(monkeypatch):
-    right = TiledKeyValues.attend_packed
+    def layers(stream, place, *rest):
+        stream[:, 0] *= np.float32(1 + 1e-4 * (len(place.tables) > 1))
+        return run_layers(stream, place, *rest)
 
-    def attend(self, layer, rows, heads, plan, **how):
-        rows[:, heads * 8 :] *= np.float32(1 + 1e-5 * (plan.spans[0].first == 0 and len(plan.spans) > 1))
-        return right(self, layer, rows, heads, plan, **how)
-
-    monkeypatch.setattr(TiledKeyValues, "attend_packed", attend)
+    monkeypatch.setattr("foreword.runner.fused.model.run_layers", layers)
     with pytest.raises(Mismatch, match="in company"):
         check_deterministic(runner("llama", deterministic=False))

@@ -59,7 +59,7 @@ def test_the_least_cache_holds_what_a_model_is_checked_with(deterministic: bool,
 def test_rotations_are_tabled_for_what_the_cache_holds_and_not_for_a_million_tokens() -> None:
     run = made(64, 16, deterministic=False, longest_context=1_000_000)
     assert run.longest_context == 64
-    assert run._model._cosines.shape == (64, 4)  # type: ignore[attr-defined]
+    assert run._model._kind.cosines.shape == (64, 4)  # type: ignore[attr-defined]
 
 
 def made(tokens: int, page_size: int, deterministic: bool, longest_context: int = LONGEST) -> PagedRunner:

@@ -49,7 +49,7 @@ def test_narrow_weights_give_the_product_of_what_they_are_rounded_to(shapes, bia
         torch.testing.assert_close(same, scales)
     wanted = torch.cat([layer.double()(rows.double()) for layer in layers], dim=1).detach().numpy()
     for count in COUNTS:
-        np.testing.assert_allclose(product(rows[:count].numpy().copy()), wanted[:count], rtol=1e-5, atol=2e-5)
+        np.testing.assert_allclose(product(rows[:count].numpy().copy()), wanted[:count], rtol=0, atol=3e-4)
 
 
 def test_weights_of_nothing_stay_nothing():

@@ -1,0 +1,157 @@
+"""The innermost loop of products with int8 weights: whole numbers all along, in LLVM's vectors.
+
+Rows are rounded to 16 bits, each with a scale of its own. A panel of 16 columns lies by pairs of inputs, so that one
+instruction multiplies pairs and adds them up (`vpmaddwd` on x86): half the instructions of widening to float32, which
+is what takes the time once memory gives a byte a weight. Sums of 32 bits are exact; in any order they are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import njit
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from foreword.runner.kernels.common import Floats
+from foreword.runner.kernels.panels import LANES
+
+Codes = npt.NDArray[np.int16]
+
+_LARGEST = 32767
+_WEIGHT = 127
+_SUM = (1 << 31) - 1
+_I64, _I32, _I16 = ir.IntType(64), ir.IntType(32), ir.IntType(16)
+_BYTES = ir.VectorType(ir.IntType(8), 2 * LANES)
+_PAIRS, _WIDE = ir.VectorType(_I16, 2 * LANES), ir.VectorType(_I32, 2 * LANES)
+_SUMS, _FLOATS = ir.VectorType(_I32, LANES), ir.VectorType(ir.FloatType(), LANES)
+
+
+def largest_code(length: int) -> int:
+    """Return the largest code that a row of `length` inputs may have, so that no sum leaves 32 bits."""
+    return min(_LARGEST, _SUM // (_WEIGHT * max(1, length)))
+
+
+@njit(fastmath={"nnan", "ninf"}, cache=True, nogil=True)
+def _largest(row: Floats) -> np.float32:
+    largest = np.float32(0)
+    for value in row:
+        largest = max(largest, abs(value))
+    return largest
+
+
+@njit(cache=True, nogil=True)
+def encode(rows: Floats, most: int, codes: Codes, scales: Floats) -> None:
+    """Write float32 rows [N, K] as codes [N, K'] up to `most`, what is behind K as 0, and their scales [N].
+
+    A row with something that is not a number, or is infinite, has a scale that makes all of its products so.
+    """
+    count, length = rows.shape
+    for n in range(count):
+        row, line = rows[n], codes[n]
+        total = np.float32(0)
+        for value in row:
+            total += value * np.float32(0)  # 0, or not a number
+        largest = _largest(row)
+        if total != np.float32(0):
+            scales[n] = np.float32(np.nan)
+            line[:] = 0
+            continue
+        scales[n] = largest / np.float32(most)
+        inverse = np.float32(most) / largest if largest > np.float32(0) else np.float32(0)
+        for k in range(length):
+            line[k] = np.int16(np.rint(row[k] * inverse))
+        line[length:] = 0
+
+
+def codes_times_panel(count: int) -> Callable[..., None]:
+    """Return the loop for `count` rows, as an intrinsic that compiled code calls.
+
+    Its arguments are panels int8 [P, K / 2, 16, 2], codes int16 [N, K], their scales float32 [N], scales and biases of
+    columns float32 [P, 16], out float32 [N, …], the number of a panel, the first row, and the first column of `out`.
+    All lie without gaps, and K is even.
+    """
+
+    @intrinsic
+    def product(
+        context: Any, panels: Any, codes: Any, sizes: Any, scales: Any, biases: Any, out: Any, panel: Any, row: Any
+    ) -> Any:
+        signature = types.void(panels, codes, sizes, scales, biases, out, types.intp, types.intp)
+        return signature, _code(count)
+
+    return product
+
+
+def _code(count: int) -> Callable[..., Any]:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        arrays = [
+            context.make_array(kind)(context, builder, a) for kind, a in zip(signature.args, args[:6], strict=False)
+        ]
+        panels, codes, sizes, scales, biases, out = arrays
+        panel, row = args[6:]
+        pairs = cgutils.unpack_tuple(builder, panels.shape)[1]  # type: ignore[no-untyped-call]
+        width = cgutils.unpack_tuple(builder, out.shape)[1]  # type: ignore[no-untyped-call]
+        length = builder.mul(pairs, _I64(2))
+        first = builder.mul(panel, _I64(LANES))
+        weights = builder.gep(panels.data, [builder.mul(first, length)])
+        lines = [builder.add(row, _I64(m)) for m in range(count)]
+        sources = [
+            builder.bitcast(builder.gep(codes.data, [builder.mul(line, length)]), _I32.as_pointer()) for line in lines
+        ]
+        scale = _vector(builder, scales.data, first)
+        bias = _vector(builder, biases.data, first)
+        for line, total in zip(lines, _loop(builder, weights, sources, pairs), strict=True):
+            size = _spread(builder, builder.load(builder.gep(sizes.data, [line])), _FLOATS)
+            value = builder.fmul(builder.sitofp(total, _FLOATS), builder.fmul(scale, size))
+            place = builder.gep(out.data, [builder.add(builder.mul(line, width), first)])
+            builder.store(builder.fadd(value, bias), builder.bitcast(place, _FLOATS.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return generate
+
+
+def _loop(builder: Any, weights: Any, sources: list[Any], pairs: Any) -> list[Any]:
+    """Return the sums over `pairs` (not 0) of each source's pair times 16 pairs of weights, as vectors."""
+    before, body, after = builder.block, builder.append_basic_block("panel"), builder.append_basic_block("sums")
+    builder.branch(body)
+    builder.position_at_end(body)
+    k, totals = builder.phi(_I64), [builder.phi(_SUMS) for _ in sources]
+    k.add_incoming(_I64(0), before)
+    place = builder.gep(weights, [builder.mul(k, _I64(2 * LANES))])
+    both = builder.sext(builder.load(builder.bitcast(place, _BYTES.as_pointer()), align=1), _PAIRS)
+    added = []
+    for total, source in zip(totals, sources, strict=True):
+        pair = _spread(builder, builder.load(builder.gep(source, [k]), align=2), _SUMS)
+        added.append(builder.add(total, _pair_sums(builder, both, builder.bitcast(pair, _PAIRS))))
+        total.add_incoming(ir.Constant(_SUMS, [0] * LANES), before)
+        total.add_incoming(added[-1], body)
+    following = builder.add(k, _I64(1))
+    k.add_incoming(following, body)
+    builder.cbranch(builder.icmp_signed("<", following, pairs), body, after)
+    builder.position_at_end(after)
+    return added
+
+
+def _pair_sums(builder: Any, left: Any, right: Any) -> Any:
+    """Return a·b + c·d for neighbours of int16 vectors, as int32: the form that compilers know the instruction for."""
+    products = builder.mul(builder.sext(left, _WIDE), builder.sext(right, _WIDE))
+    even, odd = (
+        builder.shuffle_vector(products, ir.Constant(_WIDE, ir.Undefined), _SUMS(list(range(i, 2 * LANES, 2))))
+        for i in (0, 1)
+    )
+    return builder.add(even, odd)
+
+
+def _vector(builder: Any, data: Any, first: Any) -> Any:
+    return builder.load(builder.bitcast(builder.gep(data, [first]), _FLOATS.as_pointer()), align=4)
+
+
+def _spread(builder: Any, value: Any, kind: Any) -> Any:
+    """Return a vector of 16 times the value."""
+    undefined = ir.Constant(kind, ir.Undefined)
+    single = builder.insert_element(undefined, value, _I32(0))
+    return builder.shuffle_vector(single, undefined, _SUMS([0] * LANES))
