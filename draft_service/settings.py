@@ -7,12 +7,13 @@ from pathlib import Path
 
 from pydantic_settings import SettingsConfigDict
 
-from draft_service.drafters.build import DEFAULT_MODEL, DrafterConfig
+from draft_service.drafters.build import DrafterConfig
 from draft_service.drafters.choosing import MatchDraw, Style
 from draft_service.drafters.lookup import LookupStyle
 from draft_service.engine.admission import Room
 from draft_service.engine.engine import Policy
 from draft_service.engine.run import EngineConfig
+from draft_service.folder.bundled import BUNDLED
 from foreword.errors import InvalidField
 from foreword.laws.counts import MAX_BITS
 from foreword.models.dtype import Dtype
@@ -34,9 +35,9 @@ class DrafterChoice(Enum):
 
 
 _DEFAULT_MODELS = {
-    DrafterChoice.MODEL: DEFAULT_MODEL,
+    DrafterChoice.MODEL: BUNDLED,
     DrafterChoice.LOOKUP: "",
-    DrafterChoice.MIXED: DEFAULT_MODEL,
+    DrafterChoice.MIXED: BUNDLED,
     DrafterChoice.SYNTHETIC: "synthetic",
 }
 
@@ -49,13 +50,13 @@ class DraftSettings(ServerSettings):
     drafter: DrafterChoice | None = setting(
         None,
         "What drafts: a causal LM, prompt lookup, both (mixed: for each block the one that lately earned more), or a "
-        "test model; none takes what model says, and lookup without one.",
+        "test model; none takes what model says, and mixed without one.",
     )
     model: str = setting(
         "",
-        "Model of the drafter: a folder that foreword distill made; any model, by a folder, a hub id or embedded, with "
-        "#layers=K for its first K layers; or synthetic:…. Empty takes embedded#layers=4, or synthetic, where such a "
-        "drafter is named; lookup takes none.",
+        "Model of the drafter: bundled, which is made for the target embedded; a folder that foreword distill made; "
+        "any model, by a folder, a hub id or embedded, with #layers=K for its first K layers; or synthetic:…. "
+        "Empty takes bundled, or synthetic, where such a drafter is named; lookup takes none.",
         wanted="a model source",
     )
     name: str = setting(
@@ -127,7 +128,7 @@ class DraftSettings(ServerSettings):
         if self.drafter is not None:
             return self.drafter
         if not self.model:
-            return DrafterChoice.LOOKUP
+            return DrafterChoice.MIXED
         return DrafterChoice.SYNTHETIC if is_synthetic(self.model) else DrafterChoice.MODEL
 
     def engine_config(self) -> EngineConfig:

@@ -6,14 +6,18 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from draft_service.drafters.choosing import Style
+import numpy as np
+
+from draft_service.drafters.choosing import Race, Style
 from draft_service.drafters.lookup import LookupDrafter, LookupStyle
 from draft_service.drafters.mixed import MixedDrafter
 from draft_service.drafters.model import ModelDrafter
 from draft_service.drafters.port import Abilities, Drafter
-from draft_service.folder.card import is_draft
+from draft_service.folder.bundled import draft_folder
 from foreword.errors import InvalidField
 from foreword.extras import check_installed
+from foreword.laws.law import Law
+from foreword.laws.sampling import match_led
 from foreword.models.dtype import Dtype
 from foreword.models.source import parse_source
 from foreword.protocol.words import Drafter as Kind
@@ -21,9 +25,6 @@ from foreword.runner.budget import CacheBudget
 from foreword.runner.build import build_runner
 from foreword.testing.synthetic import Side
 from foreword.values import replace
-
-DEFAULT_MODEL = "embedded#layers=4"
-"""What drafts where nothing is named: a stand-in, until a distilled draft comes along."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +82,7 @@ def _model_drafter(config: DrafterConfig) -> ModelDrafter:
     )
     info = replace(built.info, name=config.name) if config.name else built.info
     abilities = Abilities(kind, built.runner.longest_context, info.vocabulary_size, info, built.cache_tokens)
-    return ModelDrafter(built.runner, abilities, config.style)
-
-
-def draft_folder(model: str) -> Path | None:
-    """Return the folder of a distilled draft if that is what a setting names."""
-    folder = Path(model).expanduser()
-    return folder if model and is_draft(folder) else None
+    return ModelDrafter(built.runner, abilities, config.style, race=_race(kind))
 
 
 def _distilled(config: DrafterConfig, folder: Path) -> ModelDrafter:
@@ -121,7 +116,17 @@ def _distilled(config: DrafterConfig, folder: Path) -> ModelDrafter:
         loaded.vocabulary.digest,
     )
     style = replace(config.style, fitted_scales=loaded.card.fitted_scales)
-    return ModelDrafter(runner, abilities, style, loaded.vocabulary)
+    return ModelDrafter(runner, abilities, style, loaded.vocabulary, race=_race(Kind.MODEL))
+
+
+def _race(kind: Kind) -> Race:
+    """Return what draws with the target's noise: a compiled loop beside a real model, which brings what compiles it."""
+    if kind is Kind.SYNTHETIC:
+        return match_led
+    from foreword.compiled import source
+
+    source.match_led(Law(np.arange(2, dtype=np.int32), np.full(2, 0.5)), bytes(16), 0)  # compiled before it is needed
+    return source.match_led
 
 
 def _dtype(config: DrafterConfig) -> Dtype:

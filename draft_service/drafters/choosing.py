@@ -6,6 +6,8 @@ second). Under `match` no law is sent and any way of drawing is exact; the coupl
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
@@ -15,7 +17,7 @@ from foreword.addresses.philox import uniforms
 from foreword.laws.counts import counts_law, sample, to_counts
 from foreword.laws.law import Law
 from foreword.laws.parameters import LawParameters
-from foreword.laws.sampling import match_margin, sample_match, sample_uniform
+from foreword.laws.sampling import match_led, sample_uniform
 from foreword.protocol.messages import DraftKeys, SparseCounts
 from foreword.protocol.words import Rule
 
@@ -69,6 +71,12 @@ class Chosen:
 
     token: int
     counts: SparseCounts | None
+    lead: float = math.inf
+    """Under coupling, by how many nats log q with its noise led the second."""
+
+
+Race = Callable[[Law, bytes, int], tuple[int, float]]
+"""Draws from a law with the target's noise at an output position: the token, and its lead over the second."""
 
 
 def manner(rule: Rule, law: LawParameters, keys: DraftKeys, style: Style) -> Manner:
@@ -101,11 +109,14 @@ def fitted_scale(fitted: tuple[tuple[float, float], ...], temperature: float) ->
     return float(np.interp(temperature, [one for one, _ in fitted], [factor for _, factor in fitted]))
 
 
-def choose(how: Manner, law: Law, keys: DraftKeys, *, position: int, number: int, style: Style) -> Chosen:
+def choose(
+    how: Manner, law: Law, keys: DraftKeys, *, position: int, number: int, style: Style, race: Race = match_led
+) -> Chosen:
     """Draw one candidate from the draft's law; `number` is the draft's own, of 64 bits, at the candidate's address."""
     if how is Manner.COUPLED:
         assert keys.match is not None
-        return Chosen(sample_match(law, keys.match, position), None)
+        token, lead = race(law, keys.match, position)
+        return Chosen(token, None, lead)
     if how is Manner.LIKELIEST:
         return Chosen(law.best, None)
     if how is Manner.SAMPLED:
@@ -114,12 +125,11 @@ def choose(how: Manner, law: Law, keys: DraftKeys, *, position: int, number: int
     return Chosen(sample(counts, number), counts)
 
 
-def margin(how: Manner, law: Law, chosen: Chosen, *, keys: DraftKeys, position: int) -> float:
+def margin(how: Manner, law: Law, chosen: Chosen) -> float:
     """Return by how much the first choice led the second, in nats: of log q, with its noise under coupling.
 
     Infinite where only one token can come, as in the one-hot law of temperature 0.
     """
     if how is Manner.COUPLED:
-        assert keys.match is not None
-        return match_margin(law, keys.match, position)
+        return chosen.lead
     return (law if chosen.counts is None else counts_law(chosen.counts)).margin

@@ -8,10 +8,10 @@ import numpy as np
 
 from draft_service.core.state import Session
 from draft_service.core.writing import Drawn
-from draft_service.drafters.choosing import Manner, MatchDraw, Style, choose, margin
+from draft_service.drafters.choosing import Manner, MatchDraw, Race, Style, choose, margin
 from draft_service.drafters.leads import Leads
 from draft_service.drafters.pen import Pen
-from draft_service.drafters.plan import Plan, argmax, plan_of
+from draft_service.drafters.plan import Plan, among_likeliest, argmax, plan_of
 from draft_service.drafters.port import Abilities, CompareJob, ReadJob
 from draft_service.drafters.vocabulary import VocabularyMap
 from foreword.addresses.keys import draft_address
@@ -19,6 +19,7 @@ from foreword.addresses.philox import integers_sought
 from foreword.errors import ForewordError
 from foreword.laws.law import Law
 from foreword.laws.pipeline import LawRows, try_target_laws
+from foreword.laws.sampling import match_led
 from foreword.protocol.messages import Tokens
 from foreword.protocol.words import Rule
 from foreword.runner.port import Logits, Rows, Runner
@@ -32,13 +33,20 @@ class ModelDrafter:
     """
 
     def __init__(
-        self, runner: Runner, abilities: Abilities, style: Style, vocabulary: VocabularyMap | None = None
+        self,
+        runner: Runner,
+        abilities: Abilities,
+        style: Style,
+        vocabulary: VocabularyMap | None = None,
+        *,
+        race: Race = match_led,
     ) -> None:
         self._runner = runner
         self._abilities = abilities
         self._style = style
         self._vocabulary = vocabulary
         self._width = abilities.vocabulary_size if vocabulary is None else len(vocabulary.ids)
+        self._race = race
         self._plans: dict[int, Plan] = {}
         self._leads = Leads()
 
@@ -138,13 +146,13 @@ class ModelDrafter:
                 results.append(laws)
                 continue
             keys, position = pen.session.keys, pen.position
-            chosen = choose(plan.manner, laws[0], keys, position=position, number=number, style=self._style)
+            chosen = choose(
+                plan.manner, laws[0], keys, position=position, number=number, style=self._style, race=self._race
+            )
             certain = 1.0
             if pen.threshold:
                 likeliest = plan.manner is Manner.LIKELIEST
-                lead = (
-                    self._lead(one) if likeliest else margin(plan.manner, laws[0], chosen, keys=keys, position=position)
-                )
+                lead = self._lead(one) if likeliest else margin(plan.manner, laws[0], chosen)
                 certain = self._leads.estimate(pen, chosen.token, lead)
             counts = None if chosen.counts is None else (chosen.counts,)
             results.append(Drawn((chosen.token,), counts, confidence=certain))
@@ -180,7 +188,7 @@ class ModelDrafter:
         return self._plan_of(Rule.MATCH, session, style)
 
     def _plan_of(self, rule: Rule, session: Session, style: Style) -> Plan:
-        plan = plan_of(rule, session.law, session.keys, style)
+        plan = among_likeliest(plan_of(rule, session.law, session.keys, style), self._width or 0)
         if self._vocabulary is None:
             return plan
         return replace(plan, parameters=self._vocabulary.parameters_of(plan.parameters))

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from draft_service.drafters.build import draft_folder
+from draft_service.folder.bundled import draft_folder
 from draft_service.folder.card import read_card, write_card
 from draft_service.folder.export import export_draft
 from draft_service.folder.load import load_draft

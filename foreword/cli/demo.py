@@ -21,7 +21,7 @@ from foreword.cli.starting import check_start
 from foreword.cli.up import Reporter
 from foreword.client import AsyncClient
 from foreword.protocol.generation import Choice, Delta
-from foreword.stack.config import DEFAULT_DRAFT, DEFAULT_TARGET, StackConfig
+from foreword.stack.config import AUTO_DRAFT, DEFAULT_TARGET, StackConfig
 from foreword.stack.stack import Stack
 
 _WARM_UP_TOKENS: Final = 8
@@ -36,7 +36,7 @@ def command(
     ] = None,
     max_tokens: Annotated[int, typer.Option(help="Most output tokens of a prompt.", min=1)] = 64,
     target: options.Target = DEFAULT_TARGET,
-    draft: options.Draft = DEFAULT_DRAFT,
+    draft: options.Draft = AUTO_DRAFT,
     drafts: options.Drafts = 1,
     gamma: options.Gamma = None,
     dtype: options.Dtype = "float32",
@@ -55,7 +55,7 @@ def command(
     outcomes = asyncio.run(demo.run(config, chosen))
     total = totals(outcomes)
     if json:
-        report = {"prompts": [o.json() for o in outcomes], "total": total, "target": target, "draft": draft}
+        report = {"prompts": [o.json() for o in outcomes], "total": total, "target": target, "draft": config.drafter}
         write_json(stdout(), {**report, "dtype": dtype, "tolerance": limit, "max_tokens": max_tokens})
     else:
         _show(stdout(), outcomes, total, limit)

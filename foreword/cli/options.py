@@ -41,7 +41,13 @@ def connect(
 # Options of commands that start services.
 
 Target = Annotated[str, typer.Option(help="Model of the target: embedded, a folder, a hub id, synthetic:….")]
-Draft = Annotated[str, typer.Option(help="What drafts: lookup, a model, mixed or mixed:MODEL for both, synthetic:….")]
+Draft = Annotated[
+    str,
+    typer.Option(
+        help="What drafts: lookup, a model, mixed or mixed:MODEL for both, synthetic:…; auto takes mixed for the "
+        "target embedded, else lookup."
+    ),
+]
 Drafts = Annotated[int, typer.Option(help="How many draft services.", min=0)]
 NoDraft = Annotated[bool, typer.Option("--no-draft", help="Decode plainly.")]
 Gamma = Annotated[int | None, typer.Option(help="Default candidates per block.", show_default="the orchestrator's")]

@@ -17,7 +17,7 @@ from foreword.cli.fetching import fetch_models
 from foreword.cli.output import stderr
 from foreword.cli.starting import check_start
 from foreword.client import DEFAULT_ADDRESS
-from foreword.stack.config import DEFAULT_DRAFT, DEFAULT_TARGET, StackConfig
+from foreword.stack.config import AUTO_DRAFT, DEFAULT_TARGET, StackConfig
 from foreword.stack.events import ServiceEvent, ServiceState
 from foreword.stack.stack import Stack
 
@@ -30,7 +30,7 @@ def command(
         DEFAULT_ADDRESS.rpartition(":")[2]
     ),
     target: options.Target = DEFAULT_TARGET,
-    draft: options.Draft = DEFAULT_DRAFT,
+    draft: options.Draft = AUTO_DRAFT,
     drafts: options.Drafts = 1,
     no_draft: options.NoDraft = False,
     gamma: options.Gamma = None,

@@ -62,6 +62,29 @@ def race_some(ids: Ids, probabilities: Doubles, place: U64) -> Integer:
     return winner
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def race_led(ids: Ids, probabilities: Doubles, place: U64) -> tuple[Integer, float]:
+    """Return the index of the winner among some ids, ascending, and by how many nats its score leads the second.
+
+    Infinite where no second has a probability.
+    """
+    best, second, winner = np.inf, np.inf, 0
+    numbers, drawn = block(place, 0), 0
+    for i in range(len(ids)):
+        if ids[i] // 4 != drawn:
+            drawn = ids[i] // 4
+            numbers = block(place, drawn)
+        u, p = uniform(_lane(numbers, ids[i] % 4)), probabilities[i]
+        if p <= 0.0 or (1.0 - u) > second * p * _SLACK:
+            continue
+        score = -math.log(u) / p
+        if score < best:
+            best, second, winner = score, best, i
+        elif score < second:
+            second = score
+    return winner, math.log(second) - math.log(best)
+
+
 @njit(error_model="numpy")
 def _hopeless(words: U64, column: Integer, reach: float) -> bool:
     """Whether all numbers of a run, whose blocks begin at `column`, have a 1 - u over `reach`."""

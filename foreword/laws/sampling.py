@@ -26,6 +26,11 @@ def sample_match(law: TargetLaw, key: bytes, position: int) -> int:
     return next(races(key, [(Address(position), law)]))
 
 
+def match_led(law: TargetLaw, key: bytes, position: int) -> tuple[int, float]:
+    """Return the sample of `sample_match`, and `match_margin`."""
+    return sample_match(law, key, position), match_margin(law, key, position)
+
+
 def match_margin(law: TargetLaw, key: bytes, position: int) -> float:
     """Return by how much the best log p + noise at a position leads the second, in nats; infinite without a second.
 

@@ -13,8 +13,8 @@ from foreword.models.dtype import Dtype
 from foreword.models.source import is_synthetic
 
 DEFAULT_TARGET = "embedded"
-DEFAULT_DRAFT = "lookup"
-"""What drafts where nothing else is said."""
+AUTO_DRAFT = "auto"
+"""Takes what drafts best for the target: lookup and the bundled draft for the one that it is made for, else lookup."""
 TARGET, ORCHESTRATOR = "target", "orchestrator"
 MOST_GAMMA = 256
 """Candidates of the longest block that an orchestrator can be set to."""
@@ -28,8 +28,8 @@ class StackConfig:
 
     target: str = DEFAULT_TARGET
     """Model of the target."""
-    draft: str | None = DEFAULT_DRAFT
-    """`lookup`, `mixed`, `mixed:MODEL`, `synthetic`, `synthetic:…` or a model; None starts no draft."""
+    draft: str | None = AUTO_DRAFT
+    """`auto`, `lookup`, `mixed`, `mixed:MODEL`, `synthetic`, `synthetic:…` or a model; None starts no draft."""
     drafts: int = 1
     """How many draft services."""
     gamma: int | None = None
@@ -71,6 +71,13 @@ class StackConfig:
             raise InvalidField("arguments", sorted(unknown), "flags for target, draft and orchestrator")
 
     @property
+    def drafter(self) -> str | None:
+        """What drafts, with `auto` resolved."""
+        if self.draft != AUTO_DRAFT:
+            return self.draft
+        return "mixed" if self.target == DEFAULT_TARGET else "lookup"
+
+    @property
     def draft_names(self) -> tuple[str, ...]:
         """Names of the draft services: `draft`, or `draft-1`, `draft-2`, …"""
         if self.draft is None or self.drafts == 0:
@@ -97,7 +104,7 @@ def plan_target(config: StackConfig, folder: Path) -> ServicePlan:
 
 def plan_drafts(config: StackConfig, folder: Path) -> list[ServicePlan]:
     """Return the plans of the drafts."""
-    draft = config.draft or ""
+    draft = config.drafter or ""
     kind, mark, model = draft.partition(":")
     if draft == "lookup":
         flags: tuple[str, ...] = ("--drafter", "lookup")

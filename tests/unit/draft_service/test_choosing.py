@@ -20,13 +20,13 @@ from draft_service.drafters.choosing import (
     manner,
     margin,
 )
-from draft_service.drafters.plan import argmax, plan_of
+from draft_service.drafters.plan import LIKELIEST, among_likeliest, argmax, plan_of
 from foreword.addresses.keys import draft_address
 from foreword.addresses.philox import first_integers
 from foreword.laws.counts import counts_law, to_counts
 from foreword.laws.law import Law
 from foreword.laws.parameters import LawParameters
-from foreword.laws.sampling import sample_match, sample_uniform
+from foreword.laws.sampling import match_margin, sample_match, sample_uniform
 from foreword.protocol.messages import DraftKeys, SparseCounts
 from foreword.protocol.words import Rule
 from foreword.values import replace
@@ -135,9 +135,10 @@ def test_sampled_draws_follow_the_law() -> None:
 def test_the_margin_is_that_of_the_law_that_goes_along() -> None:
     chosen = honest(LAW, 1 << 40)
     assert isinstance(chosen.counts, SparseCounts)
-    assert margin(Manner.COUNTED, LAW, chosen, keys=OWN, position=0) == counts_law(chosen.counts).margin
-    assert margin(Manner.SAMPLED, LAW, Chosen(0, None), keys=OWN, position=0) == LAW.margin
-    assert margin(Manner.COUPLED, LAW, Chosen(0, None), keys=BOTH, position=0) > 0.0
+    assert margin(Manner.COUNTED, LAW, chosen) == counts_law(chosen.counts).margin
+    assert margin(Manner.SAMPLED, LAW, Chosen(0, None)) == LAW.margin
+    raced = choose(Manner.COUPLED, LAW, BOTH, position=0, number=0, style=STYLE)
+    assert margin(Manner.COUPLED, LAW, raced) == match_margin(LAW, b"m" * 16, 0) > 0.0
 
 
 def test_the_argmax_is_taken_only_where_the_law_has_nothing_to_add() -> None:
@@ -158,3 +159,13 @@ def test_a_row_without_a_finite_largest_logit_has_no_argmax() -> None:
     for bad in (np.nan, np.inf):
         assert argmax(np.array([0.0, bad, 2.0], np.float32)) is None
     assert argmax(np.full(3, -np.inf, np.float32)) is None
+
+
+def test_a_law_over_many_ids_is_cut_to_the_likeliest() -> None:
+    warm = plan_of(Rule.MATCH, WARM, BOTH, STYLE)
+    assert among_likeliest(warm, 2 * LIKELIEST) is warm
+    assert among_likeliest(warm, 8192).parameters == replace(WARM, top_k=LIKELIEST)
+    narrow = plan_of(Rule.MATCH, replace(WARM, top_k=5), BOTH, STYLE)
+    assert among_likeliest(narrow, 8192) is narrow
+    plain = plan_of(Rule.MATCH, WARM, OWN, STYLE)
+    assert among_likeliest(plain, 8192) is plain, "the likeliest token takes no law"

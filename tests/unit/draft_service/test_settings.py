@@ -17,9 +17,13 @@ from foreword.protocol.words import Drafter
 from foreword.settings.load import load
 
 
-def test_defaults_need_no_model() -> None:
+def test_by_default_lookup_and_the_bundled_draft_write_in_turn() -> None:
     config = DraftSettings().engine_config()
-    assert config.drafter.kind is Drafter.LOOKUP
+    assert (config.drafter.kind, config.drafter.model) == (Drafter.MIXED, "bundled")
+
+
+def test_lookup_needs_no_model() -> None:
+    config = DraftSettings(drafter=DrafterChoice.LOOKUP).engine_config()
     abilities = build_drafter(config.drafter).abilities
     assert abilities.model is None
     room = bounded_room(config.policy.room, abilities)
@@ -91,7 +95,7 @@ def test_a_model_without_a_drafter_says_what_drafts(model: str, kind: Drafter) -
     assert (config.kind, config.model) == (kind, model)
 
 
-@pytest.mark.parametrize(("model", "wanted"), [("", "embedded#layers=4"), ("synthetic:vocab=16", "synthetic:vocab=16")])
+@pytest.mark.parametrize(("model", "wanted"), [("", "bundled"), ("synthetic:vocab=16", "synthetic:vocab=16")])
 def test_a_mixed_drafter_takes_any_model(model: str, wanted: str) -> None:
     config = DraftSettings(drafter=DrafterChoice.MIXED, model=model).engine_config().drafter
     assert (config.kind, config.model) == (Drafter.MIXED, wanted)

@@ -15,8 +15,9 @@ import structlog
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from draft_service.drafters.build import DrafterConfig, build_drafter, draft_folder
+from draft_service.drafters.build import DrafterConfig, build_drafter
 from draft_service.drafters.vocabulary import VocabularyMap
+from draft_service.folder.bundled import draft_folder
 from draft_service.folder.card import CARD, WEIGHTS, read_card
 from draft_service.folder.load import load_draft
 from draft_service.training.corpus import Corpus
