@@ -7,7 +7,6 @@ second). Under `match` no law is sent and any way of drawing is exact; the coupl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
@@ -75,10 +74,6 @@ class Chosen:
     """Under coupling, by how many nats log q with its noise led the second."""
 
 
-Race = Callable[[Law, bytes, int], tuple[int, float]]
-"""Draws from a law with the target's noise at an output position: the token, and its lead over the second."""
-
-
 def manner(rule: Rule, law: LawParameters, keys: DraftKeys, style: Style) -> Manner:
     """Return how candidates of a session are drawn under a rule."""
     if law.greedy:
@@ -109,13 +104,11 @@ def fitted_scale(fitted: tuple[tuple[float, float], ...], temperature: float) ->
     return float(np.interp(temperature, [one for one, _ in fitted], [factor for _, factor in fitted]))
 
 
-def choose(
-    how: Manner, law: Law, keys: DraftKeys, *, position: int, number: int, style: Style, race: Race = match_led
-) -> Chosen:
+def choose(how: Manner, law: Law, keys: DraftKeys, *, position: int, number: int, style: Style) -> Chosen:
     """Draw one candidate from the draft's law; `number` is the draft's own, of 64 bits, at the candidate's address."""
     if how is Manner.COUPLED:
         assert keys.match is not None
-        token, lead = race(law, keys.match, position)
+        token, lead = match_led(law, keys.match, position)
         return Chosen(token, None, lead)
     if how is Manner.LIKELIEST:
         return Chosen(law.best, None)

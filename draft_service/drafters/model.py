@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from draft_service.core.state import Session
 from draft_service.core.writing import Drawn
-from draft_service.drafters.choosing import Manner, MatchDraw, Race, Style, choose, margin
+from draft_service.drafters.choosing import Manner, MatchDraw, Style, choose, margin
 from draft_service.drafters.leads import Leads
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.plan import Plan, among_likeliest, argmax, plan_of
@@ -17,13 +18,16 @@ from draft_service.drafters.vocabulary import VocabularyMap
 from foreword.addresses.keys import draft_address
 from foreword.addresses.philox import integers_sought
 from foreword.errors import ForewordError
-from foreword.laws.law import Law
+from foreword.laws.law import Ids, Law
+from foreword.laws.parameters import LawParameters
 from foreword.laws.pipeline import LawRows, try_target_laws
-from foreword.laws.sampling import match_led
 from foreword.protocol.messages import Tokens
 from foreword.protocol.words import Rule
 from foreword.runner.port import Logits, Rows, Runner
 from foreword.values import replace
+
+Coupled = Callable[[np.ndarray[Any, np.dtype[np.float32]], Ids, LawParameters, bytes, int], tuple[int, float] | None]
+"""Draws with the target's noise as `foreword.compiled.coupled.draw_coupled` does."""
 
 
 class ModelDrafter:
@@ -39,14 +43,16 @@ class ModelDrafter:
         style: Style,
         vocabulary: VocabularyMap | None = None,
         *,
-        race: Race = match_led,
+        coupled: Coupled | None = None,
     ) -> None:
+        """Take over `runner`; `coupled` draws from logits at once where nothing edits them."""
         self._runner = runner
         self._abilities = abilities
         self._style = style
         self._vocabulary = vocabulary
         self._width = abilities.vocabulary_size if vocabulary is None else len(vocabulary.ids)
-        self._race = race
+        self._coupled = coupled
+        self._ids: Ids = np.arange(self._width or 0, dtype=np.int32) if vocabulary is None else vocabulary.ids
         self._plans: dict[int, Plan] = {}
         self._leads = Leads()
 
@@ -115,23 +121,35 @@ class ModelDrafter:
         ]
 
     def _draw(self, pens: Sequence[Pen], plans: list[Plan], logits: list[Logits]) -> list[Drawn | ForewordError]:
-        """Take the argmax where that is all there is to it, and go through the law for the others."""
+        """Draw from logits where that is all there is to it, and go through the law for the others."""
         drawn: list[Drawn | ForewordError] = []
         others: list[int] = []
         for i, (pen, plan, rows) in enumerate(zip(pens, plans, logits, strict=True)):
-            plain = plan.plain_from is not None and pen.position >= plan.plain_from
-            token = self._likeliest(rows) if plain else None
-            if token is None:
+            found = self._at_once(pen, plan, rows)
+            if found is None:
                 others.append(i)
                 drawn.append(Drawn((), None))
                 continue
-            certain = self._leads.estimate(pen, token, self._lead(rows)) if pen.threshold else 1.0
+            token, lead = found
+            certain = self._leads.estimate(pen, token, lead) if pen.threshold else 1.0
             drawn.append(Drawn((token,), None, confidence=certain))
         if others:
             pens, plans = [pens[i] for i in others], [plans[i] for i in others]
-            for i, found in zip(others, self._draw_lawful(pens, plans, [logits[i] for i in others]), strict=True):
-                drawn[i] = found
+            for i, one in zip(others, self._draw_lawful(pens, plans, [logits[i] for i in others]), strict=True):
+                drawn[i] = one
         return drawn
+
+    def _at_once(self, pen: Pen, plan: Plan, rows: Logits) -> tuple[int, float] | None:
+        """Return the token and its lead where no law has to be made for them, else None."""
+        if plan.unedited_from is None or pen.position < plan.unedited_from:
+            return None
+        if plan.manner is Manner.LIKELIEST:
+            token = self._likeliest(rows)
+            return None if token is None else (token, self._lead(rows) if pen.threshold else 0.0)
+        key = pen.session.keys.match
+        if plan.manner is not Manner.COUPLED or self._coupled is None or key is None:
+            return None
+        return self._coupled(rows[0, : self._width], self._ids, plan.parameters, key, pen.position)
 
     def _draw_lawful(self, pens: Sequence[Pen], plans: list[Plan], logits: list[Logits]) -> list[Drawn | ForewordError]:
         rows = [
@@ -146,9 +164,7 @@ class ModelDrafter:
                 results.append(laws)
                 continue
             keys, position = pen.session.keys, pen.position
-            chosen = choose(
-                plan.manner, laws[0], keys, position=position, number=number, style=self._style, race=self._race
-            )
+            chosen = choose(plan.manner, laws[0], keys, position=position, number=number, style=self._style)
             certain = 1.0
             if pen.threshold:
                 likeliest = plan.manner is Manner.LIKELIEST

@@ -26,15 +26,15 @@ class Plan:
     manner: Manner
     parameters: LawParameters
     """Of the draft's law."""
-    plain_from: int | None
-    """Output position from which the likeliest token is the argmax of the logits as they are; None for never."""
+    unedited_from: int | None
+    """Output position from which nothing but temperature and cuts comes between logits and law; None for never."""
 
 
 def plan_of(rule: Rule, law: LawParameters, keys: DraftKeys, style: Style) -> Plan:
     """Return the plan of a session whose target law has these parameters."""
     how = manner(rule, law, keys, style)
     parameters = draft_parameters(how, law, style)
-    return Plan(rule, how, parameters, _plain_from(parameters) if how is Manner.LIKELIEST else None)
+    return Plan(rule, how, parameters, _unedited_from(parameters))
 
 
 def among_likeliest(plan: Plan, width: int) -> Plan:
@@ -49,8 +49,8 @@ def among_likeliest(plan: Plan, width: int) -> Plan:
     return replace(plan, parameters=replace(law, top_k=LIKELIEST))
 
 
-def _plain_from(law: LawParameters) -> int | None:
-    if law.bias or law.banned_ids or law.penalizes:
+def _unedited_from(law: LawParameters) -> int | None:
+    if law.bias or law.banned_ids or law.penalizes or law.grammar is not None:
         return None
     return law.min_tokens if law.stop_ids else 0
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numba import get_num_threads
 
 from foreword.acceptance.source import Coin, Draw, PhiloxSource
-from foreword.addresses.keys import Address
 from foreword.addresses.philox import first_integers, uniforms
 from foreword.compiled.law import RowLaw
 from foreword.compiled.philox import place
-from foreword.compiled.races import race_led, race_row, race_rows, race_some
-from foreword.laws.law import TargetLaw
+from foreword.compiled.races import race_row, race_rows, race_some
 from foreword.laws.sampling import sample_uniform
 
 
@@ -38,14 +35,6 @@ class CompiledSource:
     def below(self, key: bytes, coins: Sequence[Coin]) -> Iterator[bool]:
         """Toss addressed coins."""
         return PhiloxSource().below(key, coins)
-
-
-def match_led(law: TargetLaw, key: bytes, position: int) -> tuple[int, float]:
-    """Return what `foreword.laws.sampling.match_led` returns: the race of a law that is written down."""
-    if law.size == 1:
-        return law.token_at(0), math.inf
-    winner, lead = race_led(law.support, law.probabilities, place(key, Address(position)))
-    return law.token_at(int(winner)), float(lead)
 
 
 def _winners(key: bytes, draws: Sequence[Draw]) -> Iterator[int]:

@@ -16,8 +16,7 @@ from foreword.compiled import law, laws, philox, races, source
 from foreword.compiled.laws import try_compiled_laws
 from foreword.compiled.source import CompiledSource
 from foreword.errors import ForewordError
-from foreword.laws import sampling
-from foreword.laws.law import Law, TargetLaw
+from foreword.laws.law import TargetLaw
 from foreword.laws.parameters import LawParameters
 from foreword.laws.pipeline import LawRows, try_target_laws
 from foreword.protocol.words import Rule
@@ -208,18 +207,3 @@ def test_a_step_is_judged_as_by_the_reference() -> None:
         assert found == wanted
         judged += not isinstance(found, ForewordError)
     assert judged == 30
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 70, 512])
-@pytest.mark.parametrize("spread", [0.0, 2.5, 40.0])
-def test_races_of_drafts_have_the_winner_and_the_lead_of_the_reference(size: int, spread: float) -> None:
-    rng = np.random.default_rng(size)
-    ids = np.sort(rng.choice(49_152, size, replace=False)).astype(np.int32)
-    p = np.exp(rng.standard_normal(size) * spread)
-    p[size // 2 + 1 :: 5] = 0.0
-    one = Law(ids, p / p.sum())
-    for position in range(50):
-        token, lead = source.match_led(one, KEYS.match, position)
-        wanted, margin = sampling.match_led(one, KEYS.match, position)
-        assert token == wanted
-        assert lead == pytest.approx(margin, rel=1e-9, abs=1e-12)

@@ -142,16 +142,15 @@ def test_the_margin_is_that_of_the_law_that_goes_along() -> None:
 
 
 def test_the_argmax_is_taken_only_where_the_law_has_nothing_to_add() -> None:
-    def plain_from(law: LawParameters) -> int | None:
-        return plan_of(Rule.MATCH, law, OWN, Style()).plain_from
+    def unedited_from(law: LawParameters) -> int | None:
+        return plan_of(Rule.MATCH, law, OWN, Style()).unedited_from
 
-    assert plain_from(GREEDY) == 0
-    assert plain_from(WARM) == 0
-    assert plain_from(replace(GREEDY, stop_ids=(1,), min_tokens=3)) == 3
-    assert plain_from(replace(GREEDY, bias=((1, 2.0),))) is None
-    assert plain_from(replace(GREEDY, banned_ids=(1,))) is None
-    assert plain_from(replace(GREEDY, repetition_penalty=1.1)) is None
-    assert plan_of(Rule.TOKEN, WARM, OWN, Style()).plain_from is None
+    assert unedited_from(GREEDY) == 0
+    assert unedited_from(WARM) == 0
+    assert unedited_from(replace(GREEDY, stop_ids=(1,), min_tokens=3)) == 3
+    assert unedited_from(replace(GREEDY, bias=((1, 2.0),))) is None
+    assert unedited_from(replace(GREEDY, banned_ids=(1,))) is None
+    assert unedited_from(replace(GREEDY, repetition_penalty=1.1)) is None
 
 
 def test_a_row_without_a_finite_largest_logit_has_no_argmax() -> None:

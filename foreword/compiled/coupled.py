@@ -1,0 +1,64 @@
+"""A draft's draw with the target's noise, from logits to token in one loop: what would be a law is never made.
+
+Under `match` any way of drawing is exact, so ids that hold under a millionth of the likeliest one's probability are
+left out: they would take most of the time, and are drawn by nobody.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from foreword.addresses.keys import Address
+from foreword.addresses.philox import U64
+from foreword.compiled.philox import place
+from foreword.compiled.races import race_led
+from foreword.compiled.rows import Ids
+from foreword.compiled.runs import Doubles, Floats, Integer, largest_of
+from foreword.laws.parameters import LawParameters
+
+_LEAST = 1e-6
+"""Of the likeliest id's probability."""
+
+
+def draw_coupled(row: Floats, ids: Ids, law: LawParameters, key: bytes, position: int) -> tuple[int, float] | None:
+    """Return the id that a law draws with the noise of a key at an output position, and its lead in nats.
+
+    `row` is float32 [V] without edits, its columns stand for `ids` int32 [V], ascending; None where its largest is not
+    finite. Temperature, min-p, top-k and top-p as in `foreword.laws`; other parameters have no say.
+    """
+    where = place(key, Address(position))
+    least = max(law.min_p or 0.0, _LEAST)
+    column, lead = _draw(row, ids, law.temperature, least, law.top_k or len(row), law.top_p or 1.0, where)
+    return None if column < 0 else (int(ids[column]), float(lead))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _draw(
+    row: Floats, ids: Ids, temperature: float, least: float, top_k: Integer, top_p: float, where: U64
+) -> tuple[Integer, float]:
+    largest = float(largest_of(row))
+    if not np.isfinite(largest):
+        return -1, 0.0
+    floor = np.float32(largest + temperature * math.log(least))
+    columns = np.flatnonzero(row >= floor)
+    weights = np.exp((row[columns].astype(np.float64) - largest) / temperature)
+    if top_k < len(columns) or top_p < 1.0:
+        kept = weights >= _smallest(weights, top_k, top_p)
+        columns, weights = columns[kept], weights[kept]
+    winner, lead = race_led(ids[columns], weights / weights.sum(), where)
+    return columns[winner], lead
+
+
+@njit(error_model="numpy")
+def _smallest(weights: Doubles, top_k: Integer, top_p: float) -> float:
+    """Return the smallest weight that top-k and then top-p keep."""
+    ordered = np.sort(weights)[::-1][:top_k]
+    wanted, reached = top_p * ordered.sum(), 0.0
+    for weight in ordered:
+        reached += weight
+        if reached >= wanted:
+            return float(weight)
+    return float(ordered[-1])
