@@ -26,8 +26,6 @@ from foreword.runner.build import build_runner
 from foreword.testing.synthetic import Side
 from foreword.values import replace
 
-WEIGHTS_OF_A_THREAD = 64_000_000
-
 
 @dataclass(frozen=True, slots=True)
 class DrafterConfig:
@@ -99,10 +97,7 @@ def _distilled(config: DrafterConfig, folder: Path) -> ModelDrafter:
     dtype = _dtype(config)
     loaded = load_draft(folder, target=config.target, cache=config.cache, threads=config.threads or None)
     module: torch.nn.Module = loaded.module
-    device = find_device(config.device)
-    module.to(device, getattr(torch, dtype.loaded))
-    if config.threads == 0 and device.type == "cpu":
-        torch.set_num_threads(_threads(sum(weight.numel() for weight in module.parameters()), torch.get_num_threads()))
+    module.to(find_device(config.device), getattr(torch, dtype.loaded))
     info = replace(loaded.info, dtype=dtype.value, name=config.name or loaded.info.name)
     runner = real_runner(
         loaded.module,
@@ -123,15 +118,6 @@ def _distilled(config: DrafterConfig, folder: Path) -> ModelDrafter:
     )
     style = replace(config.style, fitted_scales=loaded.card.fitted_scales)
     return ModelDrafter(runner, abilities, style, loaded.vocabulary, coupled=_coupled(loaded.vocabulary.ids))
-
-
-def _threads(weights: int, most: int) -> int:
-    """Return how many threads a pass over so many weights is worth, up to `most`.
-
-    Beside other processes a thread that has slept comes late: with two for twelve million weights a step took 2 ms in
-    the median and 5 in the worst tenth, alone 1.6 and 2.
-    """
-    return max(1, min(most, weights // WEIGHTS_OF_A_THREAD))
 
 
 def _coupled(ids: Ids) -> Coupled:

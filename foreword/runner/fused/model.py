@@ -27,6 +27,7 @@ from foreword.runner.on_pages import OnPages
 from foreword.runner.plan import StepPlan
 from foreword.runner.port import Logits
 from foreword.runner.product import weights_of
+from foreword.runner.threads import Threads
 from foreword.runner.tiles import TiledKeyValues
 
 _MODELS = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
@@ -54,6 +55,7 @@ class FusedModel(OnPages):
         self._embedding: torch.Tensor = embedding.weight.detach()
         self._layers = _layers(module, narrow=narrow)
         self._kind = _kind(module, manners, longest)
+        self._threads = Threads.now(_size(self._layers))
         self.spent_ns = np.zeros(3, np.int64)
         """Where the time of passes went, added up, by `layers.PRODUCTS`, `ATTENTION` and `ROWWISE`."""
 
@@ -66,6 +68,7 @@ class FusedModel(OnPages):
     def run(self, plan: StepPlan) -> Logits:
         """Run the pass and return float32 [K, V], the logits of the wanted rows."""
         held = self._key_values
+        self._threads.use(len(plan.tokens))
         held.copy(plan.copies)
         stream = self._embedding[torch.from_numpy(plan.tokens)].float().numpy()
         place = Place(plan.positions, plan.owners, held.tables(plan), plan.wanted)
@@ -92,6 +95,12 @@ def _layers(module: PreTrainedModel, *, narrow: bool) -> Layers:
         last_norm=_floats(decoder.norm.weight),
         head=weights_of([(head,)], narrow=narrow),
     )
+
+
+def _size(layers: Layers) -> int:
+    """Return the bytes that a pass reads."""
+    products = (layers.projections, layers.output, layers.gate_and_up, layers.down, layers.head)
+    return sum(int(one.panels.nbytes) for one in products)
 
 
 def _kind(module: PreTrainedModel, manners: Sequence[Manner], longest: int) -> Kind:
