@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import Final
 
 import typer
@@ -20,9 +21,13 @@ EXPLAINED: Final = (EXIT_FAILED, EXIT_USAGE)
 
 
 def models_of(config: StackConfig) -> list[str]:
-    """Return the models with weights that a stack loads."""
-    sources = [config.target, *([config.draft] if config.draft_names and config.draft else [])]
-    return [source for source in dict.fromkeys(sources) if source != "lookup" and not is_synthetic(source)]
+    """Return the models with weights that a stack loads and that may have to be fetched: no folders."""
+    sources = [config.target, *([config.draft_model] if config.draft_names and config.draft_model else [])]
+    return [source for source in dict.fromkeys(sources) if not (is_synthetic(source) or _is_folder(source))]
+
+
+def _is_folder(source: str) -> bool:
+    return Path(source).expanduser().is_dir()
 
 
 async def fetch_models(config: StackConfig, *, command: tuple[str, ...] = _FETCH) -> None:

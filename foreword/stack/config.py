@@ -13,6 +13,8 @@ from foreword.models.dtype import Dtype
 from foreword.models.source import is_synthetic
 
 DEFAULT_TARGET = "embedded"
+BUNDLED = "bundled"
+"""What the draft service calls the draft that comes with it."""
 AUTO_DRAFT = "auto"
 """Takes what drafts best for the target: lookup and the bundled draft for the one that it is made for, else lookup."""
 TARGET, ORCHESTRATOR = "target", "orchestrator"
@@ -76,6 +78,14 @@ class StackConfig:
         if self.draft != AUTO_DRAFT:
             return self.draft
         return "mixed" if self.target == DEFAULT_TARGET else "lookup"
+
+    @property
+    def draft_model(self) -> str | None:
+        """Model of the draft as it is named; None where it has none, or one that is no model of its own."""
+        kind, _, model = (self.drafter or "").partition(":")
+        if kind == "mixed":
+            return model if model not in ("", BUNDLED) else None
+        return None if self.drafter in (None, "lookup", BUNDLED) else self.drafter
 
     @property
     def draft_names(self) -> tuple[str, ...]:

@@ -185,6 +185,11 @@ def test_the_demo_asks_for_the_margin_where_outputs_part(second, explained):
         (StackConfig(target="a", draft="a#layers=4"), ["a", "a#layers=4"]),
         (StackConfig(target="a", draft="b", drafts=0), ["a"]),
         (StackConfig(target="a", draft=None), ["a"]),
+        (StackConfig(target="a"), ["a"]),
+        (StackConfig(target="a", draft="mixed"), ["a"]),
+        (StackConfig(target="a", draft="mixed:b"), ["a", "b"]),
+        (StackConfig(target="a", draft="bundled"), ["a"]),
+        (StackConfig(target="a", draft="."), ["a"]),
     ],
 )
 def test_only_models_with_weights_are_fetched(config, models):
