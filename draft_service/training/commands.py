@@ -79,7 +79,7 @@ def train(
 
 @app.command("eval")
 def evaluate(
-    draft: Annotated[Path, typer.Argument(help="Folder of a draft.")],
+    draft: Annotated[Path, typer.Argument(help="Folder of a draft, or bundled.")],
     target: Annotated[str, typer.Option(help="The target; empty takes the one that the draft was made from.")] = "",
     tokens: Annotated[int, typer.Option(help="Tokens that the target writes to measure it on.", min=100)] = 24_000,
     prompts: Prompts = None,

@@ -87,6 +87,7 @@ def train(out: Path, corpora: Sequence[Path], target: TargetChoice, *, plan: Stu
 
 def evaluate(draft: Path, target: TargetChoice, on: Measuring, *, write: bool, as_json: bool) -> None:
     """Measure a draft on what its target writes to prompts that training does not use."""
+    draft = draft_folder(str(draft)) or draft
     card = read_card(draft)
     target = replace(target, source=target.source or card.target.source)
     built = _built(target)
