@@ -18,7 +18,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from foreword.runner.kernels.common import Floats
-from foreword.runner.kernels.panels import LANES
+from foreword.runner.kernels.panels import LANES, spread
 
 Codes = npt.NDArray[np.int16]
 
@@ -105,7 +105,7 @@ def _code(count: int) -> Callable[..., Any]:
         scale = _vector(builder, scales.data, first)
         bias = _vector(builder, biases.data, first)
         for line, total in zip(lines, _loop(builder, weights, sources, pairs), strict=True):
-            size = _spread(builder, builder.load(builder.gep(sizes.data, [line])), _FLOATS)
+            size = spread(builder, builder.load(builder.gep(sizes.data, [line])), _FLOATS)
             value = builder.fmul(builder.sitofp(total, _FLOATS), builder.fmul(scale, size))
             place = builder.gep(out.data, [builder.add(builder.mul(line, width), first)])
             builder.store(builder.fadd(value, bias), builder.bitcast(place, _FLOATS.as_pointer()), align=4)
@@ -125,7 +125,7 @@ def _loop(builder: Any, weights: Any, sources: list[Any], pairs: Any) -> list[An
     both = builder.sext(builder.load(builder.bitcast(place, _BYTES.as_pointer()), align=1), _PAIRS)
     added = []
     for total, source in zip(totals, sources, strict=True):
-        pair = _spread(builder, builder.load(builder.gep(source, [k]), align=2), _SUMS)
+        pair = spread(builder, builder.load(builder.gep(source, [k]), align=2), _SUMS)
         added.append(builder.add(total, _pair_sums(builder, both, builder.bitcast(pair, _PAIRS))))
         total.add_incoming(ir.Constant(_SUMS, [0] * LANES), before)
         total.add_incoming(added[-1], body)
@@ -148,10 +148,3 @@ def _pair_sums(builder: Any, left: Any, right: Any) -> Any:
 
 def _vector(builder: Any, data: Any, first: Any) -> Any:
     return builder.load(builder.bitcast(builder.gep(data, [first]), _FLOATS.as_pointer()), align=4)
-
-
-def _spread(builder: Any, value: Any, kind: Any) -> Any:
-    """Return a vector of 16 times the value."""
-    undefined = ir.Constant(kind, ir.Undefined)
-    single = builder.insert_element(undefined, value, _I32(0))
-    return builder.shuffle_vector(single, undefined, _SUMS([0] * LANES))

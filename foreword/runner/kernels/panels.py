@@ -79,7 +79,7 @@ def _loop(builder: Any, weights: Any, sources: list[Any], length: Any, *, start:
     added = []
     for total, source in zip(sums, sources, strict=True):
         total.add_incoming(start, before)
-        value = _spread(builder, builder.load(builder.gep(source, [k])))
+        value = spread(builder, builder.load(builder.gep(source, [k])), _FLOATS)
         added.append(builder.call(fused, [value, line, total]))
         total.add_incoming(added[-1], body)
     following = builder.add(k, _I64(1))
@@ -101,8 +101,8 @@ def _load(builder: Any, place: Any, kind: Any, align: int) -> Any:
     return builder.load(builder.bitcast(place, kind.as_pointer()), align=align)
 
 
-def _spread(builder: Any, value: Any) -> Any:
+def spread(builder: Any, value: Any, kind: Any) -> Any:
     """Return a vector of 16 times the value."""
-    undefined = ir.Constant(_FLOATS, ir.Undefined)
+    undefined = ir.Constant(kind, ir.Undefined)
     single = builder.insert_element(undefined, value, _I32(0))
     return builder.shuffle_vector(single, undefined, _WORDS([0] * LANES))

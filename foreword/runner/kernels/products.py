@@ -129,7 +129,7 @@ class Narrow(NamedTuple):
 
 def _times(rows: Floats, weights: Wide | Narrow, number: int) -> Floats:
     """Return float32 [N, P · 16]: for compiled code, which chooses by the kind of the weights."""
-    raise NotImplementedError
+    raise NotImplementedError  # only a name: compiled code takes what is overloaded below
 
 
 @overload(_times, strict=False)  # strict compares annotations too
