@@ -57,6 +57,10 @@ class LinkLine(Generic[Command, Event]):
         """Return the recent median round-trip time."""
         return self._link.round_trip.median_us
 
+    def newest_round_trip_us(self) -> int | None:
+        """Return the shorter of the last two round-trip times."""
+        return self._link.round_trip.newest_us
+
 
 class PeerLink(Generic[Command, Event]):
     """Handles the links to one peer, one after the other."""

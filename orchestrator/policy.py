@@ -1,4 +1,4 @@
-"""What the next round of a session should be: the port, and the policy with a fixed γ."""
+"""What the next round of a session should be: γ by measurement or as it was asked for, and how long to wait for it."""
 
 from __future__ import annotations
 
@@ -6,33 +6,75 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from foreword.protocol.words import Drafter
+from orchestrator.control.adaptive import AdaptiveGamma, Bounds, Choice, Now
+from orchestrator.control.costs import Round
+from orchestrator.control.memory import Learned, Link, Memory
 from orchestrator.core.state import RoundPlan
+
+MOST_THRESHOLD = 0.9
+START_GAMMA = 4
+"""Candidates of the first blocks, while nothing is measured yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundView:
-    """What a policy may look at before a round."""
+    """What a plan may depend on beside the rounds that were; microseconds."""
 
-    gamma: int
-    """What the request asks for, or the server's default."""
-    block_lag_us: int | None
+    now_us: int
+    block_lag_us: int | None = None
     """The 95th percentile of the block lags between this draft and this target; None before the first."""
-    block_lags: int
+    block_lags: int = 0
     """How many lags that is from."""
-    draft_round_trip_us: int | None
+    draft_round_trip_us: int | None = None
+    """Recent median of the draft's link."""
+    newest_round_trip_us: int | None = None
+    price: float = 0.0
+    """Tokens that a row in the target's step takes from all sessions, by the target's own account."""
     local: Drafter | None = None
     """What the session's target can draft with itself."""
-    tokens_per_us: float | None = None
-    """How fast tokens have come lately; None before that is known."""
-    candidate_us: float | None = None
-    """What a further candidate takes, to draft and to verify; None before that is known."""
 
 
-class RoundPolicy(Protocol):
-    """Plans rounds; one object for the whole orchestrator."""
+@dataclass(frozen=True, slots=True)
+class Gamma:
+    """What a request wants: a fixed number of candidates, or the best one within bounds."""
+
+    fixed: int | None = None
+    least: int = 0
+    most: int = 16
+    start: int = START_GAMMA
+    """The first choice where nothing is measured yet."""
+
+    @property
+    def speculates(self) -> bool:
+        """Whether a draft may be of use."""
+        return self.fixed != 0 and self.most > 0
+
+
+class SessionPolicy(Protocol):
+    """Plans the rounds of one session."""
+
+    @property
+    def choice(self) -> Choice:
+        """The newest γ, and why."""
+
+    def moved(self, link: Link) -> None:
+        """The session has this draft and target from now on."""
+
+    def answered(self, seen: Round) -> None:
+        """Learn from a round or plain step."""
+
+    def followed(self, agreed: int, compared: int) -> None:
+        """Learn from a draft's guesses against leased tokens."""
 
     def plan(self, view: RoundView) -> RoundPlan:
         """Return the next round's plan; must be cheap."""
+
+
+class Policy(Protocol):
+    """One object for the whole orchestrator."""
+
+    def session(self, gamma: Gamma) -> SessionPolicy:
+        """Return what plans a new session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,47 +87,68 @@ class WaitLimits:
     known_after: int = 8
     """Block lags from which the wait follows them."""
 
+    def wait_us(self, view: RoundView) -> int:
+        """Return how long a target shall wait: three times the 95th percentile, plus the least.
 
-class FixedPolicy:
-    """Blocks of a fixed size; the wait follows the block lags that were measured.
+        A block that is missed costs a round of drafting, while a wait costs something only when a block does not come
+        at all, of which broken links tell at once.
+        """
+        if view.block_lag_us is None or view.block_lags < self.known_after:
+            return self.most_us
+        return min(self.most_us, 3 * max(0, view.block_lag_us) + self.least_us)
 
-    It is three times the 95th percentile, plus the least: a block that is missed costs a round of drafting, while a
-    wait costs something only when a block does not come at all, of which broken links tell at once. `send_by` makes
-    a draft send what it has before the wait is over.
-    """
+
+class MeasuringPolicy:
+    """Learns what rounds cost and bring, from all sessions, and plans with it."""
 
     def __init__(self, waits: WaitLimits, *, local: bool = True, stops: bool = True) -> None:
         """Take leases with the targets' own drafters where there are some, if `local`; end blocks early, if `stops`."""
         self._waits = waits
         self._local = local
         self._stops = stops
+        self._memory = Memory()
+
+    def session(self, gamma: Gamma) -> SessionPolicy:
+        """Return what plans a new session."""
+        return _SessionPlans(gamma, self._waits, self._memory, local=self._local, stops=self._stops)
+
+
+class _SessionPlans:
+    def __init__(self, gamma: Gamma, waits: WaitLimits, memory: Memory, *, local: bool, stops: bool) -> None:
+        self._gamma = gamma
+        self._waits = waits
+        self._memory = memory
+        self._local = local
+        self._stops = stops
+        least = gamma.least if gamma.fixed is None else gamma.fixed
+        most = gamma.most if gamma.fixed is None else gamma.fixed
+        bounds = Bounds(least, most, max(least, min(most, gamma.start)))
+        self._control = AdaptiveGamma(bounds, *Learned.new())
+
+    @property
+    def choice(self) -> Choice:
+        return self._control.choice
+
+    def moved(self, link: Link) -> None:
+        self._control.moved(*self._memory.learned(link))
+
+    def answered(self, seen: Round) -> None:
+        self._control.answered(seen)
+
+    def followed(self, agreed: int, compared: int) -> None:
+        self._control.followed(agreed, compared)
 
     def plan(self, view: RoundView) -> RoundPlan:
-        """Return a block of γ candidates, or a plain lease for γ = 0: then nothing speculates."""
-        if view.gamma == 0:
-            return RoundPlan(gamma=0, wait_us=0)
-        waits = self._waits
-        wait_us = waits.most_us
-        if view.block_lag_us is not None and view.block_lags >= waits.known_after:
-            wait_us = min(waits.most_us, 3 * max(0, view.block_lag_us) + waits.least_us)
-        send_by_us = max(waits.least_us, wait_us - (view.draft_round_trip_us or 0))
-        local = view.local if self._local else None
-        threshold = stop_threshold(view) if self._stops else 0.0
+        """Return a block of γ candidates, or a lease for γ = 0; `send_by` sends a block before the wait is over."""
+        choice = self._control.choose(Now(view.now_us, view.price, view.newest_round_trip_us))
+        local = view.local if self._local and self._gamma.speculates else None
+        if choice.gamma == 0:
+            return RoundPlan(gamma=0, wait_us=0, local=local)
+        wait_us = self._waits.wait_us(view)
         return RoundPlan(
-            gamma=view.gamma, wait_us=wait_us, stop_threshold=threshold, send_by_us=send_by_us, local=local
+            gamma=choice.gamma,
+            wait_us=wait_us,
+            stop_threshold=min(MOST_THRESHOLD, choice.threshold) if self._stops else 0.0,
+            send_by_us=max(self._waits.least_us, wait_us - (view.draft_round_trip_us or 0)),
+            local=local,
         )
-
-
-MOST_THRESHOLD = 0.9
-
-
-def stop_threshold(view: RoundView) -> float:
-    """Return the survival under which a further candidate costs more than it brings; 0 while that is not known.
-
-    A candidate brings a token with the probability that it and all before it are kept, and takes d; in that time the
-    session earns d times its rate R otherwise. So a block goes on while the survival is over R·d (the ratio form of
-    maximising tokens over time, after Dinkelbach 1967). Long round trips make R small and blocks long.
-    """
-    if view.tokens_per_us is None or view.candidate_us is None:
-        return 0.0
-    return min(MOST_THRESHOLD, view.tokens_per_us * view.candidate_us)

@@ -25,7 +25,7 @@ from orchestrator.keeper import Keeper, Lookups, Pools
 from orchestrator.links import Reach
 from orchestrator.measure.progress import Progress
 from orchestrator.metrics import OrchestratorMetrics
-from orchestrator.policy import FixedPolicy, WaitLimits
+from orchestrator.policy import MeasuringPolicy, WaitLimits
 from orchestrator.pools.drafts import DraftPool
 from orchestrator.pools.names import LookUp
 from orchestrator.pools.targets import TargetPool
@@ -92,7 +92,7 @@ class OrchestratorProcess:
             ),
             drafts=DraftPool(settings.trusted()),
             tickets=Tickets(secrets.token_bytes),
-            policy=FixedPolicy(waits, local=settings.local_drafts, stops=settings.stop_rule),
+            policy=MeasuringPolicy(waits, local=settings.local_drafts, stops=settings.stop_rule),
             meters=self._metrics,
             limits=session_limits(settings),
         )
@@ -163,6 +163,7 @@ def front_settings(settings: OrchestratorSettings) -> FrontSettings:
     return FrontSettings(
         limits=FrontLimits(
             gamma=settings.gamma,
+            gamma_min=settings.gamma_min,
             gamma_max=settings.gamma_max,
             default_max_tokens=settings.default_max_tokens,
             most_choices=settings.max_choices,

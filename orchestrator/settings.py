@@ -44,8 +44,19 @@ class OrchestratorSettings(ServerSettings):
         "", "Where the tokenizer comes from: a folder, a hub id, embedded, synthetic:…; empty asks the target."
     )
     cache: Path | None = setting(None, "Folder for fetched models; none takes the user's cache folder.")
-    gamma: int = setting(4, "Candidates per block where a request does not say.", unit="candidates", least=0, most=256)
-    gamma_max: int = setting(16, "Most candidates a request may ask for.", unit="candidates", least=0, most=256)
+    gamma: int | None = setting(
+        None,
+        "Candidates per block where a request does not say; none takes what is best as far as is measured.",
+        unit="candidates",
+        least=0,
+        most=256,
+    )
+    gamma_min: int = setting(
+        0, "Fewest candidates that are chosen where a request does not say.", unit="candidates", least=0, most=256
+    )
+    gamma_max: int = setting(
+        16, "Most candidates that are chosen, or that a request may ask for.", unit="candidates", least=0, most=256
+    )
     stop_rule: bool = setting(
         True, "Whether blocks end where a further candidate is expected to cost more time than it brings tokens."
     )
@@ -85,8 +96,10 @@ class OrchestratorSettings(ServerSettings):
     def model_post_init(self, _: object) -> None:
         if not self.targets:
             raise InvalidField("targets", "", "at least one address of a target")
-        if self.gamma > self.gamma_max:
+        if self.gamma is not None and self.gamma > self.gamma_max:
             raise InvalidField("gamma", self.gamma, f"at most gamma_max, {self.gamma_max}")
+        if self.gamma_min > self.gamma_max:
+            raise InvalidField("gamma_min", self.gamma_min, f"at most gamma_max, {self.gamma_max}")
         if self.wait_min_ms > self.wait_max_ms:
             raise InvalidField("wait_min_ms", self.wait_min_ms, f"at most wait_max_ms, {self.wait_max_ms:g}")
         for field in ("targets", "drafts"):

@@ -48,6 +48,11 @@ class RoundTrip:
         return min(self._samples, default=None)
 
     @property
+    def newest_us(self) -> int | None:
+        """The shorter of the last two samples, so that one that was held up does not count; None before the first."""
+        return min(list(self._samples)[-2:], default=None)
+
+    @property
     def median_us(self) -> int | None:
         """Median of the newest samples; None before the first."""
         return int(statistics.median(self._samples)) if self._samples else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from foreword.acceptance import Evidence, decide
 from foreword.errors import ProtocolFault
 from foreword.protocol.messages import (
@@ -115,8 +117,25 @@ def target_gone(session: Session, reason: str, *, close: bool = False) -> Outcom
 
 def result_came(session: Session, result: Result, plan: RoundPlan) -> Outcome:
     """A Result came: decide, commit, send the next round, then hand the tokens to the sink."""
+    return next_round(decided(session, result), plan)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a Result decided."""
+
+    session: Session
+    emit: Emit | None = None
+    """None if the Result was none of this round."""
+    actions: tuple[Action, ...] = ()
+    """What there is to do if nothing else follows: the session is over, or lost its target."""
+    goes_on: bool = False
+
+
+def decided(session: Session, result: Result) -> Taken:
+    """Decide on a Result and commit its tokens."""
     if session.phase is not Phase.WAIT or session.commit is None or result.sid != session.target_sid:
-        return session, (Count("old_result"),)
+        return Taken(session, actions=(Count("old_result"),))
     fault = _fault(session, result)
     if fault:
         return _broken(session, fault)
@@ -133,16 +152,23 @@ def result_came(session: Session, result: Result, plan: RoundPlan) -> Outcome:
     tokens, ended = _cut(session, (*result.ids[: verdict.kept], verdict.emitted))
     emit = Emit(tokens, verdict, result)
     session = _note_local(replace(session, sequence=session.sequence.extended(tokens)), emit)
-    if ended is not None:
-        session, actions = finish(session, ended)
-        return session, (emit, *actions)
-    session, actions = _go_on(session, result, plan)
-    return session, (*actions, emit)
+    if ended is None:
+        return Taken(session, emit, goes_on=True)
+    session, actions = finish(session, ended)
+    return Taken(session, emit, (emit, *actions))
 
 
-def _broken(session: Session, fault: str) -> Outcome:
+def next_round(taken: Taken, plan: RoundPlan) -> Outcome:
+    """Send what follows a Result, then hand its tokens to the sink."""
+    if not taken.goes_on or taken.emit is None:
+        return taken.session, taken.actions
+    session, actions = _go_on(taken.session, taken.emit.result, plan)
+    return session, (*actions, taken.emit)
+
+
+def _broken(session: Session, fault: str) -> Taken:
     session, actions = target_gone(session, fault, close=True)
-    return session, (Count("protocol_fault"), *actions)
+    return Taken(session, actions=(Count("protocol_fault"), *actions))
 
 
 def _go_on(session: Session, result: Result, plan: RoundPlan) -> Outcome:

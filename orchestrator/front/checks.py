@@ -10,6 +10,7 @@ from foreword.protocol.generation import GenerateRequest
 from foreword.protocol.info import ModelInfo
 from foreword.protocol.messages import Tokens
 from foreword.protocol.words import Rule
+from orchestrator.policy import Gamma
 from orchestrator.pools.drafts import DraftPool, Wish
 
 
@@ -17,7 +18,9 @@ from orchestrator.pools.drafts import DraftPool, Wish
 class FrontLimits:
     """Bounds and defaults of requests."""
 
-    gamma: int = 4
+    gamma: int | None = None
+    """Candidates of a block where a request does not say; None takes what is best as far as is measured."""
+    gamma_min: int = 0
     gamma_max: int = 16
     default_max_tokens: int = 1024
     most_choices: int = 16
@@ -64,22 +67,24 @@ def checked_law(request: GenerateRequest, law: LawParameters, model: ModelInfo, 
     return law.validate(model.vocabulary_size)
 
 
-def chosen_gamma(request: GenerateRequest, limits: FrontLimits) -> int:
-    """Return the candidates per block: what the request fixes, else the server's default within its bounds."""
+def chosen_gamma(request: GenerateRequest, limits: FrontLimits) -> Gamma:
+    """Return the candidates per block: what the request fixes, else the server's way of choosing within its bounds."""
     speculation, most = request.speculation, limits.gamma_max
     for field in ("gamma", "gamma_min", "gamma_max"):
         value = getattr(speculation, field)
         if value is not None and not 0 <= value <= most:
             raise InvalidField(f"speculation.{field}", value, f"a whole number from 0 to {most}")
-    low = speculation.gamma_min or 0
+    low = min(limits.gamma_min, most) if speculation.gamma_min is None else speculation.gamma_min
     high = most if speculation.gamma_max is None else speculation.gamma_max
+    if speculation.gamma_min is None:
+        low = min(low, high, most if speculation.gamma is None else speculation.gamma)
     if low > high:
         raise InvalidField("speculation.gamma_min", low, f"at most speculation.gamma_max, {high}")
     if speculation.gamma is not None:
         if not low <= speculation.gamma <= high:
             raise InvalidField("speculation.gamma", speculation.gamma, f"a whole number from {low} to {high}")
-        return speculation.gamma
-    return min(high, max(low, limits.gamma))
+        return Gamma(fixed=speculation.gamma)
+    return Gamma(None if limits.gamma is None else min(high, max(low, limits.gamma)), least=low, most=high)
 
 
 def check_rule(rule: Rule | None, wish: Wish, drafts: DraftPool) -> None:

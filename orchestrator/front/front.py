@@ -18,6 +18,7 @@ from orchestrator.front.checks import FrontLimits
 from orchestrator.front.event_queue import QueueLimits
 from orchestrator.front.generation import Generation
 from orchestrator.front.intake import Intake, Prepared
+from orchestrator.policy import START_GAMMA
 from orchestrator.sessions.driver import Surroundings
 from orchestrator.sessions.limits import SECOND_US
 
@@ -148,7 +149,7 @@ class Front:
             model=targets.model,
             targets=targets.describe(),
             drafts=drafts.describe(targets.model),
-            gamma=limits.gamma,
+            gamma=START_GAMMA if limits.gamma is None else limits.gamma,
             gamma_max=limits.gamma_max,
             protocol_min=PROTOCOL_MIN,
             protocol_max=PROTOCOL_MAX,

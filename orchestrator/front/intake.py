@@ -27,6 +27,7 @@ from orchestrator.front.checks import (
     trusting,
 )
 from orchestrator.front.text import ModelText
+from orchestrator.policy import Gamma
 from orchestrator.pools.drafts import DraftPool, Wish
 from orchestrator.sink.tokens import SinkOptions
 
@@ -45,7 +46,7 @@ class Prepared:
     request_id: str
     prompt: Tokens
     seed: int
-    gamma: int
+    gamma: Gamma
     wish: Wish
     sessions: tuple[Session, ...]
     """One for each choice."""
@@ -133,10 +134,10 @@ class Intake:
         law = replace(law, stop_ids=tuple(dict.fromkeys((*law.stop_ids, *ends))))
         return law.validate(self.model.vocabulary_size)  # before min_tokens, ends are barred too
 
-    def _rule(self, request: GenerateRequest, law: LawParameters, gamma: int) -> tuple[Rule, Wish]:
+    def _rule(self, request: GenerateRequest, law: LawParameters, gamma: Gamma) -> tuple[Rule, Wish]:
         """Return the rule, and which drafts may write under it."""
         wish = Wish(request.speculation.drafter, request.speculation.draft)
-        if gamma > 0:
+        if gamma.speculates:
             check_rule(request.speculation.rule, wish, self._drafts)
         rule = request.speculation.rule or auto(
             law.temperature,

@@ -13,6 +13,7 @@ from foreword.protocol.generation import PeerInfo
 from foreword.protocol.info import ServerInfo
 from foreword.protocol.messages import LinkState, LoadReport, Lost, Refused
 from foreword.protocol.words import LossCode, RefusalCode
+from orchestrator.pools.curve import StepCurve
 from orchestrator.pools.names import Name
 from orchestrator.pools.tickets import Tickets
 
@@ -32,6 +33,9 @@ class Line(Protocol[Command_contra]):
 
     def round_trip_us(self) -> int | None:
         """Return the recent median round-trip time; None before it was measured."""
+
+    def newest_round_trip_us(self) -> int | None:
+        """Return the shorter of the last two round-trip times; None before there was one."""
 
 
 class Member(Protocol[Event_contra]):
@@ -68,6 +72,7 @@ class Peer(Generic[Command, Event]):
         """Whether it said, on this link, that it is shutting down."""
         self.load = LoadReport(sessions=0)
         self.longest_step_us = 0
+        self._curve = StepCurve()
         self._tickets = tickets
         self._count = count
         self._line: Line[Command] | None = None
@@ -94,29 +99,26 @@ class Peer(Generic[Command, Event]):
         """How many sessions it has, others' included, and how many wait there."""
         return max(self.load.sessions, len(self._members)) + self.load.waiting
 
-    @property
-    def row_us(self) -> float:
-        """What a row more takes in a step of one session, by what it measured of itself; 0 where it measured nothing.
-
-        From the first point of the curve to the one nearest to eight rows more.
-        """
-        curve = () if self.info is None else self.info.cost_curve
-        if len(curve) < 2:
-            return 0.0
-        first = min(curve, key=lambda point: point.rows)
-        other = min((point for point in curve if point is not first), key=lambda point: abs(point.rows - 8))
-        return max(0.0, (other.step_us - first.step_us) / max(1, other.rows - first.rows))
+    def row_us(self, rows: int) -> float:
+        """Return what a row more takes in a step of so many, by what it measured of itself; 0 where it did not."""
+        return self._curve.row_us(rows)
 
     @property
     def round_trip_us(self) -> int | None:
         """Recent median round-trip time of its link."""
         return self._line.round_trip_us() if self._line is not None else None
 
+    @property
+    def newest_round_trip_us(self) -> int | None:
+        """The shorter of the last two round-trip times: a median of many tells late that a network has changed."""
+        return self._line.newest_round_trip_us() if self._line is not None else None
+
     def came_up(self, line: Line[Command], info: ServerInfo, instance: str) -> None:
         """Take note of a new link to it."""
         self._line, self.info, self.instance, self.last_error = line, info, instance, ""
         self.draining = False
         self.load = LoadReport(sessions=info.sessions)
+        self._curve = StepCurve(info.cost_curve)
 
     def went_down(self, reason: str) -> None:
         """Take note that it cannot be reached: its sessions are gone."""

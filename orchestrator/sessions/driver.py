@@ -24,7 +24,9 @@ from foreword.protocol.messages import (
     TargetOpened,
     Tokens,
 )
-from foreword.protocol.words import FinishReason, ResultKind
+from foreword.protocol.words import Drafter, FinishReason, ResultKind
+from orchestrator.control.costs import Round
+from orchestrator.control.memory import Link
 from orchestrator.core import draft_part, rounds
 from orchestrator.core import session as core
 from orchestrator.core.state import (
@@ -42,10 +44,9 @@ from orchestrator.core.state import (
     ToTarget,
     Watch,
 )
-from orchestrator.measure.earning import Earning
 from orchestrator.measure.rounds import RoundClock, RoundParts
 from orchestrator.measure.window import Window
-from orchestrator.policy import RoundPolicy, RoundView
+from orchestrator.policy import Gamma, Policy, RoundView
 from orchestrator.pools.drafts import DraftPeer, DraftPool, Wish
 from orchestrator.pools.targets import TargetPeer, TargetPool
 from orchestrator.pools.tickets import Tickets
@@ -68,7 +69,7 @@ class Surroundings:
     targets: TargetPool
     drafts: DraftPool
     tickets: Tickets
-    policy: RoundPolicy
+    policy: Policy
     meters: Meters
     limits: SessionLimits
 
@@ -82,7 +83,7 @@ class SessionDriver:
     """
 
     def __init__(
-        self, session: Session, output: Output, around: Surroundings, *, gamma: int, wish: Wish | None = None
+        self, session: Session, output: Output, around: Surroundings, *, gamma: Gamma, wish: Wish | None = None
     ) -> None:
         self.session = session
         self._output = output
@@ -92,7 +93,8 @@ class SessionDriver:
         self._ticket: bytes | None = None
         self._lags = Window(1)
         self._rounds = RoundClock()
-        self._earning = Earning()
+        self._policy = around.policy.session(gamma)
+        self._answered_us: int | None = None
         self._limit = Deadline(around.clock, self._overdue)
         self._decided: deque[Decided | Ended] = deque()
         self._handing_over = False
@@ -135,7 +137,7 @@ class SessionDriver:
         """Open the session at a target."""
         address = self._new_address(peer)
         self._limit.set(self._around.limits.open_us)
-        self._use_lags()
+        self._use_link()
         self._apply(core.open_target(self.session, sid, address, self._plan()))
         self._draft.seek()
 
@@ -157,10 +159,12 @@ class SessionDriver:
             self._lags.add(
                 2 * order.wait_us
             )  # all that is known of a late block; without it waits could not grow again
-        self._round = gamma, late, self._rounds.answered(result, arrived_us), isinstance(order, LocalOrder)
-        before = self.session.sequence.base
-        self._apply(core.result_came(self.session, result, self._plan()))
-        self._earning.answered(result, arrived_us, tokens=self.session.sequence.base - before)
+        parts = self._rounds.answered(result, arrived_us)
+        self._round = gamma, late, parts, isinstance(order, LocalOrder)
+        taken = core.decided(self.session, result)
+        if taken.emit is not None:
+            self._learn(result, taken.emit, gamma, parts, arrived_us)
+        self._apply(core.next_round(taken, self._plan()))
         if not result.final:
             self._watch()
         elif self.session.commit is None:
@@ -175,7 +179,7 @@ class SessionDriver:
 
     def wants_draft(self) -> bool:
         """Whether the next rounds would use a draft."""
-        usable = self._gamma > 0 and self._target.peer is not None and rounds.output_left(self.session) > 1
+        usable = self._gamma.speculates and self._target.peer is not None and rounds.output_left(self.session) > 1
         return usable and self.session.phase is not Phase.DONE and self.session.draft.phase is DraftPhase.NONE
 
     def model(self) -> ModelInfo | None:
@@ -186,7 +190,7 @@ class SessionDriver:
         """Open the session at a draft."""
         assert self._target.peer is not None
         address = self._new_address(self._target.peer)
-        self._use_lags()
+        self._use_link()
         self._apply(draft_part.assign_draft(self.session, sid, address, vocabulary_map=peer.vocabulary_map))
 
     def draft_opened(self, message: DraftOpened) -> None:
@@ -195,6 +199,7 @@ class SessionDriver:
 
     def draft_followed(self, message: Follow) -> None:
         """The draft told how its guesses went."""
+        self._policy.followed(message.agreed, message.compared)
         self._apply(draft_part.followed(self.session, message))
 
     def unassigned(self, sid: int, reason: str) -> None:
@@ -330,30 +335,46 @@ class SessionDriver:
             self._around.tickets.drop(self._ticket)
             self._ticket = None
 
-    def _use_lags(self) -> None:
-        """Measure the block lag between the two peers that the session has now."""
+    def _use_link(self) -> None:
+        """Measure between the two peers that the session has now."""
         draft, target = self._draft.peer, self._target.peer
         if draft is not None and target is not None:
             self._lags = self._around.drafts.lags(draft.address, target.address)
+            rule, temperature = self.session.rule, self.session.request.law.temperature
+            self._policy.moved(Link(draft.address, target.address, rule, temperature))
+
+    def _learn(self, result: Result, emit: Emit, gamma: int, parts: RoundParts, arrived_us: int) -> None:
+        """Tell the policy what a round took and brought."""
+        before_us, self._answered_us = self._answered_us, arrived_us
+        if before_us is None:
+            return
+        draft, target = self._draft.peer, self._target.peer
+        seen = Round(
+            at_us=arrived_us,
+            took_us=arrived_us - before_us,
+            ordered=gamma,
+            offered=len(result.ids),
+            kept=emit.verdict.kept,
+            parts=parts,
+            looked_up=result.drafter is Drafter.LOOKUP,
+            row_us=target.row_us(result.timing.step_rows) if target is not None else 0.0,
+            round_trip_us=draft.newest_round_trip_us if draft is not None else None,
+        )
+        self._policy.answered(seen)
 
     def _plan(self) -> RoundPlan:
         peer, target = self._draft.peer, self._target.peer
-        return self._around.policy.plan(
+        return self._policy.plan(
             RoundView(
-                gamma=self._gamma,
+                now_us=self._around.clock.now_us(),
                 block_lag_us=self._lags.quantile(0.95),
                 block_lags=len(self._lags),
                 draft_round_trip_us=peer.round_trip_us if peer is not None else None,
+                newest_round_trip_us=peer.newest_round_trip_us if peer is not None else None,
+                price=target.load.price if target is not None else 0.0,
                 local=target.info.local_drafter if target is not None and target.info is not None else None,
-                tokens_per_us=self._earning.tokens_per_us,
-                candidate_us=self._candidate_us(target),
             )
         )
-
-    def _candidate_us(self, target: TargetPeer | None) -> float | None:
-        """Return what a further candidate takes: a step of the draft, and a row more in the target's."""
-        draft_us = self._earning.draft_us
-        return None if draft_us is None else draft_us + (target.row_us if target is not None else 0.0)
 
     def _watch(self) -> None:
         """Limit the time to the next Result: the wait for a block, some of the longest steps, and a generous floor."""

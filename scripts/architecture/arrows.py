@@ -12,7 +12,11 @@ OTHERS = {
     "draft_service": ("foreword",),
     "target_service": ("foreword",),
     "orchestrator": ("foreword",),
-    "loadtest": ("foreword", "orchestrator.core", "target_service.policy_bench"),
+    "loadtest": (
+        "foreword",
+        *(f"orchestrator.{part}" for part in ("control", "core", "measure", "policy", "pools", "sessions")),
+        *("target_service.core", "target_service.policy_bench"),
+    ),
 }
 """For each package, what of the other packages it may import."""
 

@@ -12,7 +12,7 @@ from foreword.runner.port import Runner
 from target_service.core.budget import Budget
 from target_service.core.estimates import StepTimes
 from target_service.core.policy import Decision, Part, StartNow, StepPolicy
-from target_service.core.price import SmoothPrice
+from target_service.core.price import Idle, SmoothPrice
 from target_service.core.state import Phase
 from target_service.engine.admission import Bars
 from target_service.engine.allotment import Allotment
@@ -32,6 +32,8 @@ from target_service.local.port import LocalDrafter
 from target_service.ports import Channel, Now
 
 STATUS_EVERY_US = 1_000_000
+FIRST_STATUS_EVERY_US = 100_000
+"""While the price has not settled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,9 @@ class Engine:
         self._policy = policy
         self._times = times or StepTimes()
         self._recent: deque[int] = deque(maxlen=33)
-        self._price = SmoothPrice()
+        self._price, self._idle = SmoothPrice(), Idle()
+        self._stepped_us: int | None = None
+        """When the last step was done."""
         self._runner = runner
         self._budget = options.budget
         self._outbox = Outbox()
@@ -112,6 +116,8 @@ class Engine:
         self._beginnings.begin(now_us)
         ready = self._outlook.ready()
         if not ready.rows:
+            if not len(self._sessions):
+                self._stepped_us = None  # nobody is between two rounds: what passes now is no part of any
             self._flush()
             return until_us
         decision = self._decide(now_us, ready)
@@ -132,6 +138,8 @@ class Engine:
         self._flush_urgent()
         if plan is None:
             return
+        if self._stepped_us is not None:
+            self._idle.add(started_us - self._stepped_us)
         rows, context = plan.work_rows + plan.prompt_rows, plan.mean_context
         logits = self._stepper.forward(plan, started_us)
         if logits is None:
@@ -145,6 +153,7 @@ class Engine:
         self._send(self._outbox.take_answers())
         self._stepper.apply(findings, times, opened=plan.opened)
         self._stepper.settle(plan, times.done_us)
+        self._stepped_us = times.done_us
         self._times.add(rows, context, step_us=times.compute_us)
         self._recent.append(times.compute_us)
         self._send([*self._outbox.take_rest(), _step_report(plan, times, verified=verified, guessed=guessed)])
@@ -169,9 +178,9 @@ class Engine:
         return replace(message, commands=tuple(others))
 
     def _report(self, now_us: int) -> None:
-        self._status_us = now_us + STATUS_EVERY_US
+        self._status_us = now_us + (STATUS_EVERY_US if self._price.settled else FIRST_STATUS_EVERY_US)
         memory = self._runner.memory
-        self._price.add(self._outlook.price(self._times.step_us))
+        self._price.add(self._outlook.price(self._times.step_us, idle_us=self._idle.mean_us))
         load = LoadReport(
             sessions=len(self._sessions),
             waiting=self._line.waiting,

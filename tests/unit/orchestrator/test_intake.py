@@ -15,8 +15,9 @@ from foreword.protocol.generation import Chat, GenerateRequest, Message, Specula
 from foreword.protocol.info import ServerInfo
 from foreword.protocol.words import Drafter, FinishReason, Rule
 from foreword.protocol.words import Rule as R
-from orchestrator.front.checks import FrontLimits
+from orchestrator.front.checks import FrontLimits, chosen_gamma
 from orchestrator.front.intake import Intake, Prepared
+from orchestrator.policy import Gamma
 from orchestrator.pools.drafts import DraftPeer, DraftPool, Trust
 from orchestrator.pools.tickets import Tickets
 from tests.unit.orchestrator.texts import WordText
@@ -221,15 +222,37 @@ def test_resumed_output_that_was_complete_is_over(resume: tuple[int, ...], reaso
 @pytest.mark.parametrize(
     ("speculation", "gamma"),
     [
+        (Speculation(), Gamma()),
+        (Speculation(gamma=0), Gamma(fixed=0)),
+        (Speculation(gamma=16), Gamma(fixed=16)),
+        (Speculation(gamma_max=2), Gamma(most=2)),
+        (Speculation(gamma_min=6), Gamma(least=6)),
+        (Speculation(gamma_min=2, gamma_max=5), Gamma(least=2, most=5)),
+    ],
+)
+def test_gamma_is_the_requests_or_measured_within_its_bounds(speculation: Speculation, gamma: Gamma) -> None:
+    assert prepare(replace(PROMPT, speculation=speculation)).gamma == gamma
+
+
+@pytest.mark.parametrize(
+    ("speculation", "gamma"),
+    [
         (Speculation(), 4),
-        (Speculation(gamma=0), 0),
-        (Speculation(gamma=16), 16),
+        (Speculation(gamma=7), 7),
         (Speculation(gamma_max=2), 2),
         (Speculation(gamma_min=6), 6),
     ],
 )
-def test_gamma_is_the_requests_or_the_default_within_its_bounds(speculation: Speculation, gamma: int) -> None:
-    assert prepare(replace(PROMPT, speculation=speculation)).gamma == gamma
+def test_a_server_with_a_number_of_its_own_keeps_to_it(speculation: Speculation, gamma: int) -> None:
+    request = replace(PROMPT, speculation=speculation)
+    assert chosen_gamma(request, FrontLimits(gamma=4)).fixed == gamma
+
+
+@pytest.mark.parametrize("speculation", [Speculation(gamma=1), Speculation(gamma_max=2), Speculation(gamma=0)])
+def test_a_request_may_ask_for_less_than_the_servers_least(speculation: Speculation) -> None:
+    chosen = chosen_gamma(replace(PROMPT, speculation=speculation), FrontLimits(gamma_min=3))
+    assert chosen.fixed == speculation.gamma
+    assert chosen.least <= chosen.most
 
 
 def test_cache_salts_go_to_the_target_as_they_are() -> None:

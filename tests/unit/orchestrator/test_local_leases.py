@@ -7,7 +7,7 @@ import pytest
 from foreword.protocol.messages import BlockOrder, Commit, LocalOrder, PlainOrder, Recall, TargetOpen
 from foreword.protocol.words import Drafter, LossCode
 from orchestrator.core.local import FIRST, FIRST_PAUSE, LAST_PAUSE, LEAST, MOST, LocalRecord
-from orchestrator.policy import FixedPolicy, RoundView, WaitLimits
+from orchestrator.policy import Gamma, MeasuringPolicy, RoundView, WaitLimits
 from tests.unit.orchestrator.world import World, guess, next_token, text_after
 
 PROMPT = (1, 2, 3)
@@ -117,9 +117,9 @@ def test_the_session_moves_to_another_target_in_a_local_lease() -> None:
 
 
 def test_the_setting_switches_it_off() -> None:
-    view = RoundView(4, None, 0, None, local=Drafter.LOOKUP)
-    assert FixedPolicy(WaitLimits()).plan(view).local is Drafter.LOOKUP
-    assert FixedPolicy(WaitLimits(), local=False).plan(view).local is None
+    view = RoundView(0, local=Drafter.LOOKUP)
+    assert MeasuringPolicy(WaitLimits()).session(Gamma()).plan(view).local is Drafter.LOOKUP
+    assert MeasuringPolicy(WaitLimits(), local=False).session(Gamma()).plan(view).local is None
 
 
 def test_a_record_grows_with_what_is_kept_and_pauses_when_nothing_is() -> None:

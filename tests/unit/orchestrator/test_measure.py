@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
@@ -12,9 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from foreword.acceptance import Verdict
 from foreword.protocol.messages import Result, RoundTiming
 from foreword.protocol.words import Drafter, ResultKind
-from foreword.values import replace
 from orchestrator.core.state import Emit
-from orchestrator.measure.earning import Earning
 from orchestrator.measure.progress import Progress, Totals
 from orchestrator.measure.rounds import PartsOfRequest, RoundClock, RoundParts
 from orchestrator.measure.window import Window
@@ -35,21 +32,6 @@ def test_window_quantile_is_that_of_the_newest_values(values: list[int], size: i
 
 def test_an_empty_window_has_no_quantile() -> None:
     assert Window(3).quantile(0.5) is None
-
-
-def test_earning_is_tokens_over_time_and_drafting_over_candidates() -> None:
-    earning = Earning()
-    assert earning.tokens_per_us is earning.draft_us is None
-    for arrived_us in range(0, 40_000, 10_000):
-        earning.answered(evidence(RoundTiming(draft_compute_us=3000)), arrived_us, tokens=2)
-    assert earning.tokens_per_us == pytest.approx(2 / 10_000)
-    assert earning.draft_us == pytest.approx(3000)
-    quoted = replace(evidence(RoundTiming(draft_compute_us=5)), drafter=Drafter.LOOKUP)
-    earning.answered(quoted, 40_000, tokens=2)
-    assert earning.draft_us == pytest.approx(3000), "lookup says nothing about what a model's candidate takes"
-    for arrived_us in range(41_000, 140_000, 1_000):
-        earning.answered(evidence(RoundTiming(draft_compute_us=3000)), arrived_us, tokens=1)
-    assert earning.tokens_per_us == pytest.approx(1 / 1000, rel=0.01), "what was is forgotten"
 
 
 def evidence(timing: RoundTiming) -> Result:

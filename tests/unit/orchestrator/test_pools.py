@@ -13,8 +13,11 @@ from foreword.errors import ProtocolFault
 from foreword.protocol.info import CostPoint, ServerInfo
 from foreword.protocol.messages import LinkState, LoadReport, Lost
 from foreword.protocol.words import Drafter, LossCode
-from orchestrator.policy import FixedPolicy, RoundView, WaitLimits
+from orchestrator.control.costs import Round
+from orchestrator.measure.rounds import RoundParts
+from orchestrator.policy import Gamma, MeasuringPolicy, RoundView, WaitLimits
 from orchestrator.pools.avoidance import Avoidance
+from orchestrator.pools.curve import StepCurve
 from orchestrator.pools.drafts import DraftPeer, DraftPool, Trust, Wish
 from orchestrator.pools.identity import draft_misfit, target_misfit
 from orchestrator.pools.pace import Pace
@@ -277,28 +280,41 @@ def test_avoidance_ends_and_for_good_does_not() -> None:
     ("lag", "lags", "wait"), [(None, 0, 1_000_000), (10_000, 3, 1_000_000), (10_000, 8, 35_000), (-500, 64, 5_000)]
 )
 def test_the_wait_follows_the_block_lags_between_bounds(lag: int | None, lags: int, wait: int) -> None:
-    plan = FixedPolicy(WaitLimits()).plan(RoundView(4, lag, lags, 300))
+    view = RoundView(0, lag, lags, draft_round_trip_us=300)
+    plan = MeasuringPolicy(WaitLimits()).session(Gamma(fixed=4)).plan(view)
     assert (plan.gamma, plan.wait_us) == (4, wait)
     assert plan.send_by_us is not None
     assert 5_000 <= plan.send_by_us <= max(5_000, wait - 300)
 
 
-def test_gamma_zero_is_a_lease() -> None:
-    assert FixedPolicy(WaitLimits()).plan(RoundView(0, 10, 64, 300)).gamma == 0
+def test_gamma_zero_is_a_lease_without_any_draft() -> None:
+    plan = MeasuringPolicy(WaitLimits()).session(Gamma(fixed=0)).plan(RoundView(0, local=Drafter.LOOKUP))
+    assert (plan.gamma, plan.local) == (0, None)
 
 
 def test_blocks_end_where_a_candidate_costs_more_than_it_brings() -> None:
-    """At 50 tokens a second, a candidate of 4 ms has to survive with a probability of 0.2 to be worth it."""
-    view = RoundView(4, 10, 64, 300, tokens_per_us=50e-6, candidate_us=4000.0)
-    assert FixedPolicy(WaitLimits()).plan(view).stop_threshold == pytest.approx(0.2)
-    assert FixedPolicy(WaitLimits(), stops=False).plan(view).stop_threshold == 0.0
-    assert FixedPolicy(WaitLimits()).plan(replace(view, candidate_us=None)).stop_threshold == 0.0
-    assert FixedPolicy(WaitLimits()).plan(replace(view, candidate_us=1e6)).stop_threshold == 0.9
+    """Here a round takes 80 ms and a candidate 4: it has to survive with 4 times the tokens a millisecond."""
+    parts = RoundParts(0, 16_000, None, None, 0, 20_000, 0)
+    plans = [MeasuringPolicy(WaitLimits(), stops=stops).session(Gamma(fixed=4)) for stops in (True, False)]
+    for number, made in itertools.product(range(40), plans):
+        made.answered(Round(number * 80_000, 80_000, 4, 4, 3, parts))
+    with_rule, without = (made.plan(RoundView(3_200_000)) for made in plans)
+    tokens_ms = plans[0].choice.rates[4] * 1000
+    assert 0.04 < tokens_ms < 0.06
+    assert with_rule.stop_threshold == pytest.approx(4 * tokens_ms / 0.75, rel=0.1)
+    assert without.stop_threshold == 0.0
 
 
 def test_a_row_more_is_what_the_curve_says() -> None:
-    peer = TargetPeer("t:1", Tickets(entropy=bytes), lambda _: None)
-    assert peer.row_us == 0.0
-    curve = tuple(CostPoint(rows, 32, us) for rows, us in ((1, 15_000), (2, 15_500), (8, 29_000), (64, 200_000)))
-    peer.info = ServerInfo(MODEL, "i", "t:1", "0", 1, 1, cost_curve=curve)
-    assert peer.row_us == pytest.approx(2000)
+    assert StepCurve().row_us(1) == StepCurve([CostPoint(1, 32, 15_000)]).row_us(4) == 0.0
+    points = (
+        (1, 32, 15_000),
+        (2, 32, 15_500),
+        (8, 32, 29_000),
+        (8, 512, 60_000),
+        (64, 32, 200_600),
+        (128, 32, 200_000),
+    )
+    curve = StepCurve(CostPoint(*point) for point in points)
+    found = [curve.row_us(rows) for rows in (0, 1, 2, 5, 8, 20, 64, 100, 500)]
+    assert found == pytest.approx([500, 500, 500, 2250, 2250, 3064.3, 3064.3, 0, 0], abs=0.1)

@@ -25,7 +25,7 @@ from foreword.protocol.words import Drafter, LossCode, RefusalCode, Rule
 from foreword.testing.virtual_clock import Ties, VirtualClock
 from foreword.values import replace
 from orchestrator.core.state import Ended, Request, Session
-from orchestrator.policy import FixedPolicy, WaitLimits
+from orchestrator.policy import Gamma, MeasuringPolicy, WaitLimits
 from orchestrator.pools.drafts import DraftPool, Trust, Wish
 from orchestrator.pools.peer import Peer
 from orchestrator.pools.targets import TargetPool
@@ -106,6 +106,8 @@ class FakeServer(ABC):
 
     def round_trip_us(self) -> int | None:
         return 2 * self.world.delay_us
+
+    newest_round_trip_us = round_trip_us
 
     def tell(self, sid: int | None, event: object) -> None:
         self._going.append((sid, event))
@@ -398,7 +400,7 @@ class World:
             targets=self.targets,
             drafts=self.drafts,
             tickets=self.tickets,
-            policy=FixedPolicy(WaitLimits()),
+            policy=MeasuringPolicy(WaitLimits()),
             meters=self,
             limits=limits or SessionLimits(),
         )
@@ -438,7 +440,7 @@ class World:
         self, session: Session | None = None, *, gamma: int = 4, recorder: Recorder | None = None
     ) -> tuple[SessionDriver, Recorder]:
         recorder = recorder or Recorder()
-        driver = SessionDriver(session or self.session(), recorder, self.around, gamma=gamma, wish=Wish())
+        driver = SessionDriver(session or self.session(), recorder, self.around, gamma=Gamma(fixed=gamma), wish=Wish())
         driver.start()
         return driver, recorder
 

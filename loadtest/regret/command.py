@@ -1,0 +1,120 @@
+"""`foreword bench regret`: the command."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loadtest.bench import options
+from loadtest.bench.command import bench_command
+from loadtest.bench.findings import Findings
+from loadtest.bench.frame import Destination, carry_out
+from loadtest.bench.progress import Progress
+from loadtest.regret import report
+from loadtest.regret.cells import grid
+from loadtest.regret.drift import SCENES, Drifted, drift
+from loadtest.regret.judge import Judged, judge
+from loadtest.regret.load import SESSIONS, Loaded, load
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Part(Enum):
+    """What is played."""
+
+    GRID = "grid"
+    DRIFT = "drift"
+    LOAD = "load"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much of it."""
+
+    parts: tuple[Part, ...]
+    seeds: int
+    seconds: float
+    processes: int
+
+    def work(self) -> list[tuple[str, Callable[[], Any]]]:
+        """Return what is to be played, by name, the longest first."""
+        seeds, seconds = self.seeds, self.seconds
+        made: list[tuple[str, Callable[[], Any]]] = []
+        if Part.DRIFT in self.parts:
+            made += [(name, partial(drift, name, seeds=seeds)) for name in SCENES]
+        if Part.LOAD in self.parts:
+            made += [(f"{n} sessions", partial(load, n, seeds=seeds, seconds=seconds)) for n in reversed(SESSIONS)]
+        if Part.GRID in self.parts:
+            made += [(cell.name, partial(judge, cell, seeds=seeds, seconds=seconds)) for cell in grid()]
+        return made
+
+
+def regret(
+    only: Annotated[list[Part] | None, typer.Option(help="Only this part; may be given again.")] = None,
+    seeds: Annotated[int, typer.Option(help="Runs of each γ; more than there are γs.", min=1, max=1000)] = 20,
+    seconds: Annotated[float, typer.Option(help="Virtual time of a run.", min=3.0, max=3600.0)] = 10.0,
+    processes: Annotated[int, typer.Option(help="Runs at the same time.", min=1, max=256)] = 2,
+    json: options.Json = None,
+    plot: options.Plot = None,
+) -> None:
+    """Hold the measured γ against the best fixed one over agreement, network, load and change, in virtual time."""
+    plan = Plan(tuple(only or Part), seeds, seconds, processes)
+    settings = {"parts": [part.value for part in plan.parts], "seeds": seeds, "seconds": seconds}
+    carry_out(partial(_measure, plan), settings, Destination(json, plot))
+
+
+command = bench_command("regret", regret)
+
+
+async def _measure(plan: Plan, progress: Progress) -> Findings:
+    work = plan.work()
+    progress.begin(len(work))
+    loop = asyncio.get_running_loop()
+    with ProcessPoolExecutor(plan.processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+
+        async def play(name: str, run: Callable[[], Any]) -> Any:
+            played = await loop.run_in_executor(pool, run)
+            progress.now(name)
+            progress.done()
+            return played
+
+        found = await asyncio.gather(*(play(name, run) for name, run in work))
+    return _findings(found)
+
+
+def _findings(found: Sequence[Any]) -> Findings:
+    cells = [one for one in found if isinstance(one, Judged)]
+    drifts = [one for one in found if isinstance(one, Drifted)]
+    loads = sorted((one for one in found if isinstance(one, Loaded)), key=lambda one: one.sessions)
+    parts = [
+        *([report.of_grid(cells)] if cells else []),
+        *([report.of_drift(drifts)] if drifts else []),
+        *([report.of_load(loads)] if loads else []),
+    ]
+    return Findings(
+        figures={name: value for part in parts for name, value in part.figures.items()},
+        bars=[bar for part in parts for bar in part.bars],
+        tables=[table for part in parts for table in part.tables],
+        draw=partial(_draw, cells, loads) if cells or loads else None,
+    )
+
+
+def _draw(cells: Sequence[Judged], loads: Sequence[Loaded], figure: Figure) -> None:
+    if cells and loads:
+        above, below = figure.subfigures(2, 1, squeeze=False)[:, 0]
+        figure.set_size_inches(11, 8)
+        report.draw_grid(cells, above)
+        report.draw_load(loads, below)
+    elif cells:
+        report.draw_grid(cells, figure)
+    else:
+        report.draw_load(loads, figure)

@@ -1,0 +1,154 @@
+"""Chooses γ for one session, round by round, from what its rounds and its link's have cost and brought."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from orchestrator.control.choice import RoundCost, best, rates
+from orchestrator.control.costs import Costs, Round
+from orchestrator.control.probing import Probing
+from orchestrator.control.survival import Survival
+
+HYSTERESIS = 1.03
+"""How much better another γ has to be than the one that is used."""
+_EACH = 8
+"""Block rounds of a session from which on the choice is not thought over after each of them."""
+_EVERY = 4
+_LEAST_RATE = 0.2
+
+
+class Why(Enum):
+    """Why a γ is what it is."""
+
+    FIXED = "fixed"
+    """The request or the settings say so."""
+    START = "start"
+    """Nothing is measured yet."""
+    BEST = "best"
+    KEPT = "kept"
+    """Another one is better by less than the hysteresis."""
+    PROBE = "probe"
+    """Plain decoding is best as far as is known; this round looks whether that still holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What may be chosen."""
+
+    least: int
+    most: int
+    start: int
+    """Before anything is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What the choice depends on beside rounds that were."""
+
+    at_us: int
+    price: float = 0.0
+    """Tokens that a row in the target's step takes from others."""
+    round_trip_us: int | None = None
+    """Of the draft's link, newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A γ and what it was chosen from: all that is needed to choose again."""
+
+    gamma: int
+    why: Why
+    kept: tuple[float, ...] = ()
+    """Survivals, candidate by candidate."""
+    rates: tuple[float, ...] = ()
+    """Tokens a microsecond, less what rows take from others, for each γ from 0 on."""
+    cost: RoundCost | None = None
+    plain_us: float | None = None
+    threshold: float = 0.0
+    """Survival under which a further candidate is not worth its time and its row."""
+
+
+class AdaptiveGamma:
+    """Stays with a γ until another is clearly better; leaves for 0 as soon as that is better at all."""
+
+    def __init__(self, bounds: Bounds, survival: Survival, costs: Costs, probing: Probing) -> None:
+        self._bounds = bounds
+        self._survival = survival
+        self._costs = costs
+        self._probing = probing
+        self._rounds = 0
+        self._choice = Choice(bounds.start, Why.START)
+        self._stale = True
+
+    @property
+    def choice(self) -> Choice:
+        """The newest choice."""
+        return self._choice
+
+    def moved(self, survival: Survival, costs: Costs, probing: Probing) -> None:
+        """Another draft or target, or both: what was learned about the ones before does not hold for them."""
+        self._survival, self._costs, self._probing = survival, costs, probing
+        self._rounds, self._stale = 0, True
+
+    def answered(self, seen: Round) -> None:
+        """Learn from a round or a plain step."""
+        self._costs.add(seen)
+        if seen.ordered == 0:
+            self._stale |= self._choice.gamma == 0
+            return
+        self._survival.verified(seen.kept, seen.offered, seen.ordered)
+        self._probing.verified(seen.at_us)
+        self._rounds += 1
+        self._stale |= self._rounds <= _EACH or self._rounds % _EVERY == 0 or self._choice.why is Why.PROBE
+
+    def followed(self, agreed: int, compared: int) -> None:
+        """Learn from guesses of a draft that follows a lease."""
+        self._survival.followed(agreed, compared)
+        self._stale = True
+
+    def choose(self, now: Now) -> Choice:
+        """Return the γ of the next round."""
+        if self._stale:
+            self._stale = False
+            self._choice = self._choose(now)
+        return self._choice
+
+    def _choose(self, now: Now) -> Choice:
+        bounds, costs = self._bounds, self._costs
+        fixed_us = costs.fixed_us(now.at_us, now.round_trip_us)
+        candidate_us, plain_us = costs.candidate_us, costs.plain_us
+        fixed = bounds.least == bounds.most
+        if fixed_us is None or candidate_us is None or plain_us is None or bounds.most == 0:
+            return Choice(bounds.start, Why.FIXED if fixed else Why.START)
+        cost = RoundCost(fixed_us, candidate_us, now.price)
+        kept, written = self._survival.kept(bounds.most), self._survival.written(bounds.most)
+        values = rates(kept, written, cost, plain_us)
+        gamma, why = bounds.most, Why.FIXED
+        if not fixed:
+            gamma, why = self._among(values, now.at_us, cost, plain_us, kept)
+        worth = max(values[gamma], 0.0) * (costs.modelled_us or candidate_us) + now.price
+        # A draft compares the survival of what it has just drawn: the next candidate's is that times its own rate.
+        threshold = worth / max(_LEAST_RATE, self._survival.rate)
+        return Choice(gamma, why, tuple(kept), tuple(values), cost, plain_us, threshold)
+
+    def _among(
+        self, values: list[float], now_us: int, cost: RoundCost, plain_us: float, kept: list[float]
+    ) -> tuple[int, Why]:
+        bounds, last = self._bounds, self._choice
+        gamma = best(values, least=bounds.least, most=bounds.most)
+        held = min(bounds.most, max(bounds.least, 0 if last.why is Why.PROBE else last.gamma))
+        if gamma > 0 and (last.why is Why.START or values[gamma] > HYSTERESIS * values[held]):
+            return gamma, Why.BEST
+        if gamma > 0 and held > 0:
+            return held, Why.KEPT
+        probe = best(values, least=1, most=bounds.most)
+        if self._probing.due(now_us, lost_us=_lost_us(probe, kept, cost, plain_us)):
+            return probe, Why.PROBE
+        return 0, Why.BEST
+
+
+def _lost_us(gamma: int, kept: list[float], cost: RoundCost, plain_us: float) -> float:
+    """Return what a round takes longer than its tokens would have taken plainly, with a step for the change."""
+    tokens = 1.0 + sum(kept[:gamma])
+    return max(0.0, cost.fixed_us + cost.candidate_us * gamma - tokens * plain_us) + plain_us

@@ -1,0 +1,119 @@
+"""What rounds take on a link: measured, robust against outliers, older rounds counting less."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.control.fading import Fading
+from orchestrator.measure.rounds import RoundParts
+
+_FRESH_US = 3_000_000
+"""How old a session's own measurements may be beside those of others on the same link."""
+_ENOUGH = 3
+_FADE = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One answered round or plain step; microseconds of the orchestrator's clock, and durations of its peers."""
+
+    at_us: int
+    took_us: int
+    """Since the Result before it."""
+    ordered: int
+    """Candidates that its Commit allowed a draft; 0 under a lease."""
+    offered: int
+    kept: int
+    parts: RoundParts
+    looked_up: bool = False
+    """Whether the block was copied, which takes next to nothing, where a model might have drafted it."""
+    row_us: float = 0.0
+    """What a row more took in its step."""
+    round_trip_us: int | None = None
+    """Of the draft's link, newest."""
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a draft's block was verified."""
+        return self.ordered > 0 and self.offered > 0
+
+
+class Costs:
+    """Costs of one session, or of all sessions between the same draft and target."""
+
+    def __init__(self, link: Costs | None = None) -> None:
+        self._link = link
+        self._fixed, self._local = Fading(), Fading()
+        self._modelled, self._plain, self._step = Fading(), Fading(), Fading()
+        self._drafting_us = self._drafted = 0.0
+        """Of recent blocks, whoever wrote them."""
+        self._surplus = Fading(fade=0.98, size=64)
+        """What the network took beyond the round trip of the draft's own link."""
+        self._round_us = -_FRESH_US
+        """When the last block was verified."""
+
+    def add(self, seen: Round) -> None:
+        """Take a round."""
+        if seen.blocked:
+            self._add_block(seen)
+        elif seen.ordered == 0:
+            self._plain.add(float(seen.took_us) / (1 + seen.kept))
+        if self._link is not None:
+            self._link.add(seen)
+
+    def _add_block(self, seen: Round) -> None:
+        parts, own_us = seen.parts, seen.row_us * seen.offered
+        self._round_us = seen.at_us
+        self._step.add(max(0.0, parts.verify_compute - own_us))
+        if parts.draft_compute is None:
+            return
+        self._drafting_us = _FADE * self._drafting_us + parts.draft_compute
+        self._drafted = _FADE * self._drafted + seen.offered
+        if not seen.looked_up:
+            self._modelled.add(parts.draft_compute / seen.offered)
+        self._fixed.add(max(0.0, seen.took_us - parts.draft_compute - own_us))
+        if parts.network is not None:
+            self._local.add(max(0.0, seen.took_us - parts.draft_compute - own_us - parts.network))
+            if seen.round_trip_us is not None:
+                self._surplus.add(parts.network - seen.round_trip_us)
+
+    @property
+    def candidate_us(self) -> float | None:
+        """What drafting a candidate takes, in the mean over models and look-ups; None before the first block."""
+        if self._drafted > 0.0:
+            return self._drafting_us / self._drafted
+        return None if self._link is None else self._link.candidate_us
+
+    @property
+    def modelled_us(self) -> float | None:
+        """What it takes a model; None before the first block of one."""
+        own = self._modelled.median
+        return own if own is not None or self._link is None else self._link.modelled_us
+
+    @property
+    def plain_us(self) -> float | None:
+        """What a token takes without a draft: measured under leases, else the steps in which blocks were verified."""
+        for found in (self._plain.median, self._link.plain_us if self._link is not None else None):
+            if found is not None:
+                return found
+        return self._step.median
+
+    @property
+    def block_us(self) -> int:
+        """When a block was last verified here."""
+        return self._round_us
+
+    def fixed_us(self, now_us: int, round_trip_us: int | None) -> float | None:
+        """Return what a round takes beside drafting its candidates; None before the first block.
+
+        Measured in rounds while there are some. Where the last one is long ago, the network is taken from the round
+        trip of the draft's link as it is now, and what the network took beyond that when blocks went over it.
+        """
+        link = self._link
+        if link is not None and (len(self._fixed) < _ENOUGH or self._round_us < link.block_us - _FRESH_US):
+            return link.fixed_us(now_us, round_trip_us)
+        old = now_us - self._round_us > _FRESH_US
+        local, surplus = self._local.median, self._surplus.median
+        if old and round_trip_us is not None and local is not None and surplus is not None:
+            return local + max(0.0, surplus + round_trip_us)
+        return self._fixed.median
