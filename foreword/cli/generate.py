@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from foreword.cli import options
+from foreword.cli.explain import show_choice
 from foreword.cli.output import TextWriter, completion_json, legend, stderr, stdout, summary, write_json
 from foreword.client import DEFAULT_ADDRESS, AsyncClient, AsyncStream
 from foreword.client.fields import read_timeout
@@ -38,6 +39,9 @@ def command(
     ] = None,
     timeout: Annotated[float | None, typer.Option(help="Longest time of the whole call, in seconds over 0.")] = None,
     plain: Annotated[bool, typer.Option("--plain", help="No colours for who wrote what.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say how the size of blocks was chosen, on stderr.")
+    ] = False,
     json: options.Json = False,
     address: options.Address = DEFAULT_ADDRESS,
     token: options.Token = None,
@@ -64,12 +68,12 @@ def command(
         async with client:
             as_chat = system is not None or (chat if chat is not None else await _speaks_chat(client))
             events = client.stream(_prompt(text, system, as_chat=as_chat), timeout_s=limit, **fields)
-            await _show(events, plain=plain, as_json=json)
+            await _show(events, plain=plain, as_json=json, explain=explain)
 
     asyncio.run(generate())
 
 
-async def _show(stream: AsyncStream, *, plain: bool, as_json: bool) -> None:
+async def _show(stream: AsyncStream, *, plain: bool, as_json: bool, explain: bool) -> None:
     out, err = stdout(), stderr()
     writer = TextWriter(out, coloured=not plain)
     async with stream as events:
@@ -85,6 +89,8 @@ async def _show(stream: AsyncStream, *, plain: bool, as_json: bool) -> None:
     elif out.is_terminal:
         err.print(summary(completion.choices[0]), style="dim", end="" if plain else "; ")
         err.print("" if plain else legend())
+    if explain:
+        show_choice(err, completion.choices[0].finish.timings)
 
 
 def _prompt(text: str, system: str | None, *, as_chat: bool) -> Prompt:

@@ -150,6 +150,30 @@ class RoundPart:
 
 
 @dataclass(frozen=True, slots=True)
+class GammaChoice:
+    """A number of candidates per block, and all that it was chosen by."""
+
+    gamma: int
+    """0 is plain decoding."""
+    why: str
+    """fixed, start (nothing was measured), best, kept (another is not clearly better) or probe (to look again)."""
+    fixed_us: float | None = None
+    """What a round takes beside drafting; None while nothing is measured."""
+    candidate_us: float = 0.0
+    """What drafting a candidate takes."""
+    plain_us: float = 0.0
+    """What a token takes without a draft."""
+    price: float = 0.0
+    """How many tokens a row of the target's step takes from all sessions."""
+    threshold: float = 0.0
+    """Survival under which a draft is told to end a block."""
+    survival: tuple[float, ...] = ()
+    """For each place of a block the probability that its candidate and all before it are kept."""
+    tokens_per_s: tuple[float, ...] = ()
+    """For each γ from 0 on what it would bring, less what its rows take from others."""
+
+
+@dataclass(frozen=True, slots=True)
 class Timings:
     """Where the time of a choice went."""
 
@@ -160,6 +184,10 @@ class Timings:
     total_us: int = 0
     """From the call to the end."""
     parts: tuple[RoundPart, ...] = ()
+    gamma: GammaChoice | None = None
+    """The last choice of candidates per block."""
+    results_by_gamma: tuple[int, ...] = ()
+    """How many Results came under each γ from 0 on; 0 are plain steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +277,8 @@ class DeploymentInfo:
     """Default candidates per block."""
     gamma_max: int = 0
     """Most that a request may ask for."""
+    adaptive: bool = False
+    """Whether `gamma` is only the first choice, until rounds are measured."""
     protocol_min: int = 0
     protocol_max: int = 0
 

@@ -14,6 +14,7 @@ from foreword.protocol.messages import LogProbabilities
 from foreword.protocol.words import NO_TOKEN, FinishReason, TokenSource
 from foreword.v1 import generation_pb2
 from foreword.wire.common import RULES, read_count, read_enum, read_finite, read_text
+from foreword.wire.generation_choice import fill_choice, read_choice
 from foreword.wire.limits import Limits
 from foreword.wire.packing import pack_f32, pack_u32, unpack_ids, unpack_log32, unpack_u32
 
@@ -130,6 +131,9 @@ def _fill_finish(m: generation_pb2.Finish, value: Finish) -> None:
     m.timings.total_us = value.timings.total_us
     for part in value.timings.parts:
         m.timings.parts.add(name=part.name, p50_us=part.p50_us, sum_us=part.sum_us)
+    m.timings.results_by_gamma = pack_u32("timings.results_by_gamma", value.timings.results_by_gamma)
+    if value.timings.gamma is not None:
+        fill_choice(m.timings.gamma, value.timings.gamma)
 
 
 def _read_finish(m: generation_pb2.Finish, limits: Limits) -> Finish:
@@ -162,4 +166,11 @@ def _read_timings(m: generation_pb2.Timings, limits: Limits) -> Timings:
         )
         for part in m.parts
     )
-    return Timings(queue_us=m.queue_us, first_token_us=m.first_token_us, total_us=m.total_us, parts=parts)
+    return Timings(
+        queue_us=m.queue_us,
+        first_token_us=m.first_token_us,
+        total_us=m.total_us,
+        parts=parts,
+        gamma=read_choice(m.gamma, limits) if m.HasField("gamma") else None,
+        results_by_gamma=unpack_u32("timings.results_by_gamma", m.results_by_gamma, most=limits.gamma + 1),
+    )

@@ -19,6 +19,7 @@ def encode_info(value: DeploymentInfo, limits: Limits) -> bytes:
     m = generation_pb2.GenerationServiceGetInfoResponse(
         version=value.version,
         gamma=value.gamma,
+        adaptive=value.adaptive,
         gamma_max=value.gamma_max,
         protocol_min=value.protocol_min,
         protocol_max=value.protocol_max,
@@ -46,6 +47,7 @@ def decode_info(data: bytes, limits: Limits) -> DeploymentInfo:
         targets=tuple(_read_peer(peer, limits) for peer in m.targets),
         drafts=tuple(_read_peer(peer, limits) for peer in m.drafts),
         gamma=m.gamma,
+        adaptive=m.adaptive,
         gamma_max=m.gamma_max,
         protocol_min=m.protocol_min,
         protocol_max=m.protocol_max,

@@ -151,6 +151,7 @@ class Front:
             drafts=drafts.describe(targets.model),
             gamma=START_GAMMA if limits.gamma is None else limits.gamma,
             gamma_max=limits.gamma_max,
+            adaptive=limits.gamma is None,
             protocol_min=PROTOCOL_MIN,
             protocol_max=PROTOCOL_MAX,
         )

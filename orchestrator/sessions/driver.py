@@ -313,7 +313,8 @@ class SessionDriver:
 
     def _places(self) -> Places:
         used = self._target.used, self._draft.used
-        return Places(*used, cached_tokens=self._cached_tokens or 0, rule=self.session.rule)
+        choice = self._policy.choice
+        return Places(*used, cached_tokens=self._cached_tokens or 0, rule=self.session.rule, choice=choice)
 
     def _close(self) -> None:
         self._target.close()

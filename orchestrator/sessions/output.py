@@ -7,6 +7,7 @@ from typing import Protocol
 
 from foreword.errors import ForewordError
 from foreword.protocol.words import Rule
+from orchestrator.control.adaptive import Choice
 from orchestrator.core.state import Emit, Ended
 from orchestrator.measure.rounds import RoundParts
 
@@ -33,6 +34,8 @@ class Places:
     drafts: int
     cached_tokens: int
     rule: Rule
+    choice: Choice | None = None
+    """The last γ, and why."""
 
 
 class Output(Protocol):

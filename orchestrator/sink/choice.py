@@ -14,6 +14,7 @@ from foreword.protocol.words import Drafter, FinishReason, TokenSource
 from orchestrator.core.state import Emit, Ended
 from orchestrator.measure.rounds import PartsOfRequest
 from orchestrator.sessions.output import Decided, Places
+from orchestrator.sink.explanation import explained
 from orchestrator.sink.tokens import OutputToken, TokenSink
 from orchestrator.sink.usage import UsageCounter
 
@@ -52,6 +53,7 @@ class ChoiceOutput:
         self._usage = UsageCounter()
         self._parts = PartsOfRequest()
         self._first_token_us = 0
+        self._by_gamma: list[int] = []
 
     @property
     def choice(self) -> int:
@@ -64,6 +66,8 @@ class ChoiceOutput:
             self._first_token_us = self._clock.now_us() - self._facts.called_us
         self._usage.decided(decided)
         self._parts.add(decided.parts)
+        self._by_gamma += [0] * (decided.gamma + 1 - len(self._by_gamma))
+        self._by_gamma[decided.gamma] += 1
         self._put(self._sink.take(output_tokens(decided.emit)))
         return None if self._sink.found is None else self._sink.released
 
@@ -82,6 +86,8 @@ class ChoiceOutput:
                 first_token_us=self._first_token_us,
                 total_us=self._clock.now_us() - self._facts.called_us,
                 parts=self._parts.summary(),
+                gamma=None if places.choice is None else explained(places.choice),
+                results_by_gamma=tuple(self._by_gamma),
             ),
             rule=places.rule,
             seed=self._facts.seed,
