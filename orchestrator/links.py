@@ -58,7 +58,7 @@ class LinkLine(Generic[Command, Event]):
         return self._link.round_trip.median_us
 
     def newest_round_trip_us(self) -> int | None:
-        """Return the shorter of the last two round-trip times."""
+        """Return the last round-trip time."""
         return self._link.round_trip.newest_us
 
 

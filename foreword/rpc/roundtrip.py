@@ -49,8 +49,8 @@ class RoundTrip:
 
     @property
     def newest_us(self) -> int | None:
-        """The shorter of the last two samples, so that one that was held up does not count; None before the first."""
-        return min(list(self._samples)[-2:], default=None)
+        """The last sample; None before the first."""
+        return self._samples[-1] if self._samples else None
 
     @property
     def median_us(self) -> int | None:

@@ -217,6 +217,5 @@ class Simulation:
         return self._scene.hop_us + round(self._scene.rtt_us.at(now_us) / 2)
 
     def _last_round_trip_us(self) -> int:
-        """Return the shorter of what was measured at the last two full seconds."""
-        second = self.clock.now_us() // SECOND_US * SECOND_US
-        return min(2 * self._far_us(second), 2 * self._far_us(max(0, second - SECOND_US)))
+        """Return what was measured at the last full second."""
+        return 2 * self._far_us(self.clock.now_us() // SECOND_US * SECOND_US)

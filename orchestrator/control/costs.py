@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from orchestrator.control.fading import Fading
 from orchestrator.measure.rounds import RoundParts
 
-_FRESH_US = 3_000_000
-"""How old a session's own measurements may be beside those of others on the same link."""
+_FRESH_US = 1_500_000
+"""How old what rounds have measured may be: by then the link has echoed a liveness frame again."""
 _ENOUGH = 3
 _FADE = 0.9
 

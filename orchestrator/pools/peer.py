@@ -35,7 +35,7 @@ class Line(Protocol[Command_contra]):
         """Return the recent median round-trip time; None before it was measured."""
 
     def newest_round_trip_us(self) -> int | None:
-        """Return the shorter of the last two round-trip times; None before there was one."""
+        """Return the last round-trip time; None before there was one."""
 
 
 class Member(Protocol[Event_contra]):
@@ -110,7 +110,7 @@ class Peer(Generic[Command, Event]):
 
     @property
     def newest_round_trip_us(self) -> int | None:
-        """The shorter of the last two round-trip times: a median of many tells late that a network has changed."""
+        """The last round-trip time: a median of many tells late that a network has changed."""
         return self._line.newest_round_trip_us() if self._line is not None else None
 
     def came_up(self, line: Line[Command], info: ServerInfo, instance: str) -> None:

@@ -3,7 +3,7 @@
 A step yields a token for each of its sessions, and for every further row the survival of that candidate: the
 probability that it and all before it are kept. Rows in the order of their survival make a step best until the tokens a
 second fall (DESIGN.md, "Time"). The survival of the last of them is the price. It is 1 where no candidate pays, and
-next to nothing where steps are flat in their rows, or where the target rests between them anyway.
+nothing where steps are flat in their rows, or where the target rests between them anyway.
 """
 
 from __future__ import annotations
@@ -30,15 +30,19 @@ def price(
     if not rows or step_us(rows) <= 0.0:
         return None
     if not rates:
-        return _of_the_first(rows, most=most, step_us=step_us, idle_us=idle_us)
+        return _slope(rows, float(rows), most=most, step_us=step_us, idle_us=idle_us)
     tokens = float(rows)
     best, last = tokens / (step_us(rows) + idle_us), 1.0
-    for survival in _survivals(rates, most=most):
+    survivals = _survivals(rates, most=most)
+    for survival in survivals:
         rows, tokens = rows + 1, tokens + survival
         pace = tokens / (step_us(rows) + idle_us)
         if pace >= best:
             best, last = pace, survival
-    return last
+    if survivals and pace < best:
+        return last
+    # All pay: none of them says what a row is worth, only how much longer a step gets with more.
+    return min(last, _slope(rows, tokens, most=most, step_us=step_us, idle_us=idle_us))
 
 
 def _survivals(rates: Sequence[float], *, most: int) -> list[float]:
@@ -47,10 +51,12 @@ def _survivals(rates: Sequence[float], *, most: int) -> list[float]:
     return sorted(found, reverse=True)
 
 
-def _of_the_first(rows: int, *, most: int, step_us: Callable[[int], float], idle_us: float) -> float:
-    """Return what a candidate would have to exceed where nobody has any: the slope of the step over a block."""
+def _slope(rows: int, tokens: float, *, most: int, step_us: Callable[[int], float], idle_us: float) -> float:
+    """Return what a further candidate would have to exceed: the tokens of the time that it adds, over a block's rows."""
+    if not most:
+        return 1.0
     before = step_us(rows)
-    return min(1.0, max(0.0, rows * (step_us(rows + most) - before) / (most * (before + idle_us)))) if most else 1.0
+    return min(1.0, max(0.0, tokens * (step_us(rows + most) - before) / (most * (before + idle_us))))
 
 
 class SmoothPrice:
