@@ -30,7 +30,7 @@ from loadtest.simulator.wires import Wire
 from orchestrator.pools.targets import TargetPeer
 from target_service.core.estimates import Acceptance, Emitted, Replies, StepTimes
 from target_service.core.policy import Arrival, Part, StartNow, StepPolicy
-from target_service.core.price import Idle, SmoothPrice, price
+from target_service.core.price import Rest, SmoothPrice, Steps, price
 
 _LONGEST = 1 << 30
 _WARM_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -99,7 +99,7 @@ class SimTarget:
         self._stepping = self._considering = False
         self._wake: VirtualTimer | None = None
         self._last_us = 0
-        self._price, self._idle = SmoothPrice(), Idle()
+        self._price, self._rest = SmoothPrice(), Rest()
         self.prices: list[tuple[int, float]] = []
         """When the price was what."""
         self.busy_us = 0
@@ -253,7 +253,9 @@ class SimTarget:
         for session in ready:
             session.running = True
         took_us = self._step_cost.step_us(rows)
-        self._idle.add(now_us - self._last_us)
+        blocks = [(len(s.block.ids), s.block.draft_compute_us) for s in ready if s.block is not None]
+        longest, drafting_us = max(blocks, default=(0, 0))
+        self._rest.add(now_us - self._last_us, longest=longest, drafting_us=drafting_us)
         self.busy_us += took_us
         self._clock.call_later(took_us, lambda: self._done(ready, rows, started_us=now_us))
 
@@ -315,7 +317,8 @@ class SimTarget:
         self._clock.call_later(SECOND if self._price.settled else _FIRST_US, self._report)
         rates = [s.acceptance.rate for s in self._sessions.values() if s.tickets]
         plain = len(self._sessions) - len(rates)
-        self._price.add(price(rates, plain, most=_GAMMA_MAX, step_us=self._times.step_us, idle_us=self._idle.mean_us))
+        steps = Steps(self._times.step_us, self._rest.idle_us, self._rest.candidate_us)
+        self._price.add(price(rates, plain, most=_GAMMA_MAX, steps=steps))
         self.prices.append((self._clock.now_us(), self._price.value))
         report = LoadReport(sessions=len(self._sessions), step_us=self._step_cost.step_us(1), price=self._price.value)
         self._to_orchestrator.send(lambda: self._peer.received([(None, report)], self._clock.now_us()))

@@ -16,6 +16,8 @@ _EACH = 8
 """Block rounds of a session from which on the choice is not thought over after each of them."""
 _EVERY = 4
 _LEAST_RATE = 0.2
+_QUEUED = 0.15
+"""Share of a round in a queue from which on sessions may only have been out of step."""
 
 
 class Why(Enum):
@@ -98,7 +100,6 @@ class AdaptiveGamma:
             self._stale |= self._choice.gamma == 0
             return
         self._survival.verified(seen.kept, seen.offered, seen.ordered)
-        self._probing.verified(seen.at_us)
         self._rounds += 1
         self._stale |= self._rounds <= _EACH or self._rounds % _EVERY == 0 or self._choice.why is Why.PROBE
 
@@ -121,7 +122,7 @@ class AdaptiveGamma:
         fixed = bounds.least == bounds.most
         if fixed_us is None or candidate_us is None or plain_us is None or bounds.most == 0:
             return Choice(bounds.start, Why.FIXED if fixed else Why.START)
-        cost = RoundCost(fixed_us, candidate_us, now.price)
+        cost = RoundCost(max(0.0, fixed_us - costs.settling_us), candidate_us, now.price)
         kept, written = self._survival.kept(bounds.most), self._survival.written(bounds.most)
         values = rates(kept, written, cost, plain_us)
         gamma, why = bounds.most, Why.FIXED
@@ -143,12 +144,10 @@ class AdaptiveGamma:
         if gamma > 0 and held > 0:
             return held, Why.KEPT
         probe = best(values, least=1, most=bounds.most)
-        if self._probing.due(now_us, lost_us=_lost_us(probe, kept, cost, plain_us)):
+        # A round takes longer than its tokens would have taken plainly, and the change to it takes a step.
+        round_us = cost.fixed_us + cost.candidate_us * probe
+        lost_us = max(0.0, round_us - (1.0 + sum(kept[:probe])) * plain_us) + plain_us
+        early = self._costs.queue_us > _QUEUED * cost.fixed_us
+        if self._probing.due(now_us, lost_us=lost_us, round_us=round_us, early=early):
             return probe, Why.PROBE
         return 0, Why.BEST
-
-
-def _lost_us(gamma: int, kept: list[float], cost: RoundCost, plain_us: float) -> float:
-    """Return what a round takes longer than its tokens would have taken plainly, with a step for the change."""
-    tokens = 1.0 + sum(kept[:gamma])
-    return max(0.0, cost.fixed_us + cost.candidate_us * gamma - tokens * plain_us) + plain_us

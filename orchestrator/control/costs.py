@@ -10,6 +10,8 @@ from orchestrator.measure.rounds import RoundParts
 _FRESH_US = 1_500_000
 """How old what rounds have measured may be: by then the link has echoed a liveness frame again."""
 _ENOUGH = 3
+_YOUNG, _LINK_YOUNG = 6, 64
+"""Rounds of a session, and of all on its link, in which what is measured may be of the beginning only."""
 _FADE = 0.9
 
 
@@ -25,6 +27,8 @@ class Round:
     offered: int
     kept: int
     parts: RoundParts
+    first: bool = False
+    """Whether it is the first Result of its Commit; that of a lease came in the middle of another step."""
     looked_up: bool = False
     """Whether the block was copied, which takes next to nothing, where a model might have drafted it."""
     row_us: float = 0.0
@@ -47,23 +51,33 @@ class Costs:
         self._modelled, self._plain, self._step = Fading(), Fading(), Fading()
         self._drafting_us = self._drafted = 0.0
         """Of recent blocks, whoever wrote them."""
+        self._queue = Fading()
+        self._rounds = 0
         self._surplus = Fading(fade=0.98, size=64)
         """What the network took beyond the round trip of the draft's own link."""
-        self._round_us = -_FRESH_US
-        """When the last block was verified."""
+        self._round_us = self._plain_at_us = -_FRESH_US
+        """When the last block was verified, and the last plain step taken."""
 
     def add(self, seen: Round) -> None:
         """Take a round."""
         if seen.blocked:
             self._add_block(seen)
-        elif seen.ordered == 0:
+        elif seen.ordered == 0 and not seen.first:
+            if seen.at_us - self._plain_at_us > _FRESH_US:
+                self._plain.clear()
+            self._plain_at_us = seen.at_us
             self._plain.add(float(seen.took_us) / (1 + seen.kept))
         if self._link is not None:
             self._link.add(seen)
 
     def _add_block(self, seen: Round) -> None:
         parts, own_us = seen.parts, seen.row_us * seen.offered
+        if seen.at_us - self._round_us > _FRESH_US:
+            for measured in (self._fixed, self._local, self._step, self._queue):
+                measured.clear()
         self._round_us = seen.at_us
+        self._rounds += 1
+        self._queue.add(float(parts.verify_queue))
         self._step.add(max(0.0, parts.verify_compute - own_us))
         if parts.draft_compute is None:
             return
@@ -92,11 +106,27 @@ class Costs:
 
     @property
     def plain_us(self) -> float | None:
-        """What a token takes without a draft: measured under leases, else the steps in which blocks were verified."""
-        for found in (self._plain.median, self._link.plain_us if self._link is not None else None):
-            if found is not None:
-                return found
-        return self._step.median
+        """What a token takes without a draft, as busy as the target is now; None before there was a Result.
+
+        Measured under a lease while there is one; else the steps in which blocks are verified, less their own rows.
+        """
+        plain, step = self._plain.median, self._step.median
+        if plain is not None and (step is None or self._plain_at_us >= self._round_us):
+            return plain
+        if step is not None or self._link is None:
+            return step
+        return self._link.plain_us
+
+    @property
+    def queue_us(self) -> float:
+        """What blocks have waited for a step to begin; 0 before there were any."""
+        return self._queue.median or 0.0
+
+    @property
+    def settling_us(self) -> float:
+        """What of the first rounds is likely to pass: sessions that have just begun are not in step yet, and queue."""
+        young = self._rounds < _YOUNG and (self._link is None or self._link._rounds < _LINK_YOUNG)
+        return self.queue_us if young else 0.0
 
     @property
     def block_us(self) -> int:

@@ -16,6 +16,11 @@ class Fading:
     def __len__(self) -> int:
         return len(self._values)
 
+    def clear(self) -> None:
+        """Forget all values."""
+        self._values.clear()
+        self._median = None
+
     def add(self, value: float) -> None:
         """Take a value."""
         self._values.append(value)

@@ -67,7 +67,7 @@ class Memory:
             both = Costs(), Probing()
             _put(self._costs, ends, both)
         costs, probing = both
-        return Learned(Survival(survival), Costs(costs), Probing(probing))
+        return Learned(Survival(survival), Costs(costs), probing)
 
 
 def _put(known: dict[Key, Value], key: Key, value: Value) -> None:

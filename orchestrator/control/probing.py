@@ -1,32 +1,42 @@
-"""When a session that decodes plainly looks whether a block would pay by now."""
+"""When sessions that decode plainly look whether blocks would pay by now."""
 
 from __future__ import annotations
 
 _SHARE = 0.01
 """Of the time that may be lost by looking."""
+_ROUNDS = 3
+"""Rounds of a look."""
 _LEAST_US = 200_000
+_EARLY, _FIRST_US = 4, 500_000
 
 
 class Probing:
-    """One round with a block now and then, the more seldom the more it costs.
+    """Opens a short window now and then, the more seldom the more it costs; of all sessions on one link.
 
-    Of one session, or of all sessions between the same draft and target: what one of them finds out holds for all.
+    All of them look at the same time: a block alone among plain steps waits for the one that is running, which blocks
+    that come together do not, so that one session after the other would find that it does not pay.
     """
 
-    def __init__(self, link: Probing | None = None) -> None:
-        self._link = link
-        self._last_us: int | None = None
+    def __init__(self) -> None:
+        self._closed_us: int | None = None
+        self._until_us = 0
+        self._looks = 0
 
-    def verified(self, now_us: int) -> None:
-        """A block was verified."""
-        self._last_us = now_us
-        if self._link is not None:
-            self._link.verified(now_us)
+    def due(self, now_us: int, *, lost_us: float, round_us: float, early: bool = False) -> bool:
+        """Whether a round that takes so long, and loses so much of it, may be tried now.
 
-    def due(self, now_us: int, *, lost_us: float) -> bool:
-        """Whether a round that loses so much may be taken now; asked while no block is ordered."""
-        if self._last_us is None:
-            self._last_us = now_us
-        if now_us - self._last_us >= max(_LEAST_US, lost_us / _SHARE):
+        With `early` the first looks come sooner, each twice as late as the one before: what has been measured may be
+        of a beginning in which sessions were not in step.
+        """
+        if now_us < self._until_us:
             return True
-        return self._link is not None and self._link.due(now_us, lost_us=lost_us)
+        if self._closed_us is None:
+            self._closed_us = now_us
+        wait_us = _ROUNDS * lost_us / _SHARE
+        if early and self._looks < _EARLY:
+            wait_us = min(wait_us, _FIRST_US << self._looks)
+        if now_us - self._closed_us < max(_LEAST_US, wait_us):
+            return False
+        self._looks += 1
+        self._closed_us = self._until_us = now_us + round(_ROUNDS * round_us)
+        return True

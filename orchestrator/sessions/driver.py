@@ -95,6 +95,8 @@ class SessionDriver:
         self._rounds = RoundClock()
         self._policy = around.policy.session(gamma)
         self._answered_us: int | None = None
+        self._first = True
+        """Whether the next Result is the first of its Commit."""
         self._limit = Deadline(around.clock, self._overdue)
         self._decided: deque[Decided | Ended] = deque()
         self._handing_over = False
@@ -347,6 +349,7 @@ class SessionDriver:
     def _learn(self, result: Result, emit: Emit, gamma: int, parts: RoundParts, arrived_us: int) -> None:
         """Tell the policy what a round took and brought."""
         before_us, self._answered_us = self._answered_us, arrived_us
+        first, self._first = self._first, result.final
         if before_us is None:
             return
         draft, target = self._draft.peer, self._target.peer
@@ -357,6 +360,7 @@ class SessionDriver:
             offered=len(result.ids),
             kept=emit.verdict.kept,
             parts=parts,
+            first=first,
             looked_up=result.drafter is Drafter.LOOKUP,
             row_us=target.row_us(result.timing.step_rows) if target is not None else 0.0,
             round_trip_us=draft.newest_round_trip_us if draft is not None else None,

@@ -2,13 +2,16 @@
 
 A step yields a token for each of its sessions, and for every further row the survival of that candidate: the
 probability that it and all before it are kept. Rows in the order of their survival make a step best until the tokens a
-second fall (DESIGN.md, "Time"). The survival of the last of them is the price. It is 1 where no candidate pays, and
-nothing where steps are flat in their rows, or where the target rests between them anyway.
+second fall (DESIGN.md, "Time"). What a row costs there is the time that it adds, in tokens of all sessions. Where that
+changes at the best step itself, as at the last row that costs nothing, it lies so between the last candidate that is
+admitted and the first that is refused that sessions which also reckon with their drafting time draw the same line
+(docs/decisions/0017-gamma.md). It is nothing where steps are flat, and where the target rests between them anyway.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 _LEAST = 0.01
 """Candidates that hardly survive are not looked at."""
@@ -17,46 +20,70 @@ _WEIGHT = 0.3
 """Of the newest price in the mean: a step time that is measured oscillates, and the price with it."""
 
 
-def price(
-    rates: Sequence[float], plain: int, *, most: int, step_us: Callable[[int], float], idle_us: float = 0.0
-) -> float | None:
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What a step of so many rows takes, and what passes until the next one; microseconds."""
+
+    step_us: Callable[[int], float]
+    """As measured; 0 before anything is."""
+    idle_us: float = 0.0
+    """Between two steps, whatever is drafted: network, and waiting for sessions."""
+    candidate_us: float = 0.0
+    """More for each candidate of the longest block: a step waits while it is drafted."""
+
+    def cycle_us(self, rows: int, depth: int) -> float:
+        """Return the time from the start of a step to that of the next."""
+        return self.step_us(rows) + self.idle_us + self.candidate_us * depth
+
+
+def price(rates: Sequence[float], plain: int, *, most: int, steps: Steps) -> float | None:
     """Return the price, from 0 to 1, of a step with `plain` sessions without drafts beside those with `rates`.
 
     A rate is the probability of a session's candidate to be kept if all before it were; its j-th candidate of at most
-    `most` survives with rate^j. `step_us` is the measured time of a step with so many rows. None without sessions, and
-    before anything is measured.
+    `most` survives with rate^j. None without sessions, and before anything is measured.
     """
     rows = len(rates) + plain
-    if not rows or step_us(rows) <= 0.0:
+    if not rows or steps.step_us(rows) <= 0.0:
         return None
-    if not rates:
-        return _slope(rows, float(rows), most=most, step_us=step_us, idle_us=idle_us)
-    tokens = float(rows)
-    best, last = tokens / (step_us(rows) + idle_us), 1.0
-    survivals = _survivals(rates, most=most)
-    for survival in survivals:
-        rows, tokens = rows + 1, tokens + survival
-        pace = tokens / (step_us(rows) + idle_us)
-        if pace >= best:
-            best, last = pace, survival
-    if survivals and pace < best:
-        return last
-    # All pay: none of them says what a row is worth, only how much longer a step gets with more.
-    return min(last, _slope(rows, tokens, most=most, step_us=step_us, idle_us=idle_us))
+    best = _Best(rows, float(rows), rows / steps.cycle_us(rows, 0))
+    tokens, first_refused = best.tokens, None
+    for number, (survival, depth) in enumerate(_candidates(rates, most=most), start=1):
+        tokens += survival
+        pace = tokens / steps.cycle_us(rows + number, depth)
+        if pace >= best.pace:
+            best, first_refused = _Best(rows + number, tokens, pace, survival), None
+        elif first_refused is None:
+            first_refused = survival
+    low, high = _slopes(best, max(1, len(rates)), steps)
+    if first_refused is None:
+        return min(1.0, low)
+    drafting = steps.candidate_us * best.pace / rows
+    return min(1.0, max(low, min(high, (best.last + first_refused) / 2.0 - drafting)))
 
 
-def _survivals(rates: Sequence[float], *, most: int) -> list[float]:
-    """Return the survivals of all candidates that sessions may have, the largest first."""
-    found = [rate**j for rate in rates for j in range(1, most + 1) if rate**j >= _LEAST]
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """The step with most tokens a second."""
+
+    rows: int
+    tokens: float
+    pace: float
+    last: float = 1.0
+    """Survival of the last candidate that it admits."""
+
+
+def _candidates(rates: Sequence[float], *, most: int) -> list[tuple[float, int]]:
+    """Return survival and place of all candidates that sessions may have, the largest survival first."""
+    found = [(rate**j, j) for rate in rates for j in range(1, most + 1) if rate**j >= _LEAST]
     return sorted(found, reverse=True)
 
 
-def _slope(rows: int, tokens: float, *, most: int, step_us: Callable[[int], float], idle_us: float) -> float:
-    """Return what a further candidate would have to exceed: the tokens of the time that it adds, over a block's rows."""
-    if not most:
-        return 1.0
-    before = step_us(rows)
-    return min(1.0, max(0.0, tokens * (step_us(rows + most) - before) / (most * (before + idle_us))))
+def _slopes(best: _Best, some: int, steps: Steps) -> tuple[float, float]:
+    """Return what a row takes of the best step's tokens by the time that it adds, over some rows less and more."""
+    here_us = steps.step_us(best.rows)
+    less = max(0.0, here_us - steps.step_us(max(1, best.rows - some))) / some
+    more = max(0.0, steps.step_us(best.rows + some) - here_us) / some
+    return min(less, more) * best.pace, max(less, more) * best.pace
 
 
 class SmoothPrice:
@@ -83,18 +110,30 @@ class SmoothPrice:
             self._mean = latest if self._mean is None else self._mean + _WEIGHT * (latest - self._mean)
 
 
-class Idle:
-    """How long a target rests between two steps, in the mean over recent ones."""
+class Rest:
+    """How long a target rests between two steps: means over recent ones, drafting apart from the rest of it."""
 
     def __init__(self, *, keep: float = 0.98) -> None:
         self._keep = keep
-        self._mean: float | None = None
+        self._idle_us: float | None = None
+        self._candidate_us: float | None = None
 
     @property
-    def mean_us(self) -> float:
-        """The mean; 0 before there were two steps."""
-        return self._mean or 0.0
+    def idle_us(self) -> float:
+        """What passes whatever is drafted; 0 before there were two steps."""
+        return self._idle_us or 0.0
 
-    def add(self, idle_us: int) -> None:
-        """Add what passed between the end of a step and the start of the next."""
-        self._mean = idle_us if self._mean is None else self._keep * self._mean + (1.0 - self._keep) * idle_us
+    @property
+    def candidate_us(self) -> float:
+        """What a further candidate of the longest block adds; 0 where steps follow each other anyway."""
+        return self._candidate_us or 0.0
+
+    def add(self, rest_us: int, *, longest: int, drafting_us: int) -> None:
+        """Add what passed before a step whose longest block has so many candidates, drafted in so much time."""
+        drafting_us = min(rest_us, drafting_us)
+        self._idle_us = self._mixed(self._idle_us, rest_us - drafting_us)
+        if longest:
+            self._candidate_us = self._mixed(self._candidate_us, drafting_us / longest)
+
+    def _mixed(self, mean: float | None, value: float) -> float:
+        return value if mean is None else self._keep * mean + (1.0 - self._keep) * value

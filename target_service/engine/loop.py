@@ -12,7 +12,7 @@ from foreword.runner.port import Runner
 from target_service.core.budget import Budget
 from target_service.core.estimates import StepTimes
 from target_service.core.policy import Decision, Part, StartNow, StepPolicy
-from target_service.core.price import Idle, SmoothPrice
+from target_service.core.price import Rest, SmoothPrice, Steps
 from target_service.core.state import Phase
 from target_service.engine.admission import Bars
 from target_service.engine.allotment import Allotment
@@ -65,7 +65,7 @@ class Engine:
         self._policy = policy
         self._times = times or StepTimes()
         self._recent: deque[int] = deque(maxlen=33)
-        self._price, self._idle = SmoothPrice(), Idle()
+        self._price, self._rest = SmoothPrice(), Rest()
         self._stepped_us: int | None = None
         """When the last step was done."""
         self._runner = runner
@@ -139,7 +139,8 @@ class Engine:
         if plan is None:
             return
         if self._stepped_us is not None:
-            self._idle.add(started_us - self._stepped_us)
+            longest, drafting_us = plan.longest_block
+            self._rest.add(started_us - self._stepped_us, longest=longest, drafting_us=drafting_us)
         rows, context = plan.work_rows + plan.prompt_rows, plan.mean_context
         logits = self._stepper.forward(plan, started_us)
         if logits is None:
@@ -180,7 +181,8 @@ class Engine:
     def _report(self, now_us: int) -> None:
         self._status_us = now_us + (STATUS_EVERY_US if self._price.settled else FIRST_STATUS_EVERY_US)
         memory = self._runner.memory
-        self._price.add(self._outlook.price(self._times.step_us, idle_us=self._idle.mean_us))
+        steps = Steps(self._times.step_us, self._rest.idle_us, self._rest.candidate_us)
+        self._price.add(self._outlook.price(steps))
         load = LoadReport(
             sessions=len(self._sessions),
             waiting=self._line.waiting,

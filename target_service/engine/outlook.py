@@ -8,8 +8,8 @@ from typing import Protocol
 from foreword.protocol.messages import BlockOrder
 from target_service.core.budget import Budget
 from target_service.core.estimates import Replies
-from target_service.core.policy import Arrival, Part, StepTime
-from target_service.core.price import price
+from target_service.core.policy import Arrival, Part
+from target_service.core.price import Steps, price
 from target_service.core.state import Phase
 from target_service.core.step import behind, buildable, leases_locally, unread
 from target_service.engine.record import Place, Record
@@ -76,12 +76,12 @@ class Outlook:
                     arrivals.append(_arrival(record, record.rows, due_us, limit_us=None))
         return arrivals
 
-    def price(self, step_us: StepTime, *, idle_us: float = 0.0) -> float | None:
+    def price(self, steps: Steps) -> float | None:
         """Return the price of a verified token, with every session that decodes in one step; None without any."""
         decoding = [r for r in self._sessions if r.place is Place.CACHED and r.session.phase is not Phase.PREFILL]
         rates = [record.acceptance.rate for record in decoding if record.session.tickets]
         most = max((record.session.bounds.gamma_max for record in decoding), default=0)
-        return price(rates, len(decoding) - len(rates), most=most, step_us=step_us, idle_us=idle_us)
+        return price(rates, len(decoding) - len(rates), most=most, steps=steps)
 
     def _due(self, record: Record, now_us: int) -> int | None:
         """Return when the session's block is expected: by its own replies, before it has any by everybody's."""

@@ -61,6 +61,12 @@ class Plan:
         return sum(record.session.guess is not None for record, _ in self.works)
 
     @property
+    def longest_block(self) -> tuple[int, int]:
+        """Candidates of the longest block of a draft, and microseconds it took; to be asked before it is applied."""
+        blocks = [record.session.block for record, _ in self.works if record.session.block is not None]
+        return max(((len(block.ids), block.draft_compute_us) for block in blocks), default=(0, 0))
+
+    @property
     def mean_context(self) -> int:
         """Mean length of the sequences in the step."""
         lengths = [work.cached for _, work in self.works] + [piece.record.session.cached for piece in self.pieces]

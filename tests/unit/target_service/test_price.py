@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from foreword.models.synthetic import SyntheticModel
 from target_service.core.estimates import Acceptance
-from target_service.core.price import SmoothPrice, price
+from target_service.core.price import Rest, SmoothPrice, Steps, price
 from target_service.engine.messages import Status
 from tests.unit.target_service.kit import Bench, Peer, open_session
 
@@ -26,18 +26,18 @@ def kneed(rows: int) -> float:
 
 
 def test_where_steps_are_flat_every_candidate_pays() -> None:
-    assert price([0.75] * 4, 0, most=4, step_us=flat) == 0.0
-    assert price([], 8, most=4, step_us=flat) == 0.0
+    assert price([0.75] * 4, 0, most=4, steps=Steps(flat)) == 0.0
+    assert price([], 8, most=4, steps=Steps(flat)) == 0.0
 
 
 def test_where_a_row_costs_as_much_as_a_step_none_does() -> None:
-    assert price([0.75] * 4, 0, most=4, step_us=lambda rows: 1_000.0 * rows) == 1.0
-    assert price([], 8, most=4, step_us=lambda rows: 1_000.0 * rows) == 1.0
+    assert price([0.75] * 4, 0, most=4, steps=Steps(lambda rows: 1_000.0 * rows)) > 0.75
+    assert price([], 8, most=4, steps=Steps(lambda rows: 1_000.0 * rows)) == 1.0
 
 
 def test_before_anything_is_measured_there_is_no_price() -> None:
-    assert price([0.75], 0, most=4, step_us=lambda rows: 0.0) is None
-    assert price([], 0, most=4, step_us=flat) is None
+    assert price([0.75], 0, most=4, steps=Steps(lambda rows: 0.0)) is None
+    assert price([], 0, most=4, steps=Steps(flat)) is None
     smooth = SmoothPrice()
     smooth.add(None)
     assert smooth.value == 0.0
@@ -45,10 +45,10 @@ def test_before_anything_is_measured_there_is_no_price() -> None:
 
 def test_the_price_rises_with_the_load() -> None:
     """Behind the knee a row costs 1 of 20 ms, hence a token of every 20 that the step yields."""
-    prices = [price([0.75] * sessions, 0, most=8, step_us=kneed) or 0.0 for sessions in (2, 4, 8, 16, 32)]
+    prices = [price([0.75] * sessions, 0, most=8, steps=Steps(kneed)) or 0.0 for sessions in (2, 4, 8, 16, 32)]
     assert prices == sorted(prices)
     assert prices[0] < 0.15
-    assert prices[-1] == 1.0
+    assert prices[-1] > 0.75  # more than the first candidate's survival
 
 
 @given(rates=RATES, plain=st.integers(0, 3), base=st.integers(1_000, 30_000), slope=st.integers(0, 3_000))
@@ -65,7 +65,7 @@ def test_it_is_the_last_candidate_of_the_best_of_all_allocations(
         return tokens / step_us(plain + len(rates) + sum(gammas))
 
     best = max(pace(gammas) for gammas in product(range(most + 1), repeat=len(rates)))
-    found = price(rates, plain, most=most, step_us=step_us)
+    found = price(rates, plain, most=most, steps=Steps(step_us))
     assert found is not None
     by_price = tuple(sum(rate**j >= max(found, 0.01) for j in range(1, most + 1)) for rate in rates)
     assert pace(by_price) == pytest.approx(best, rel=0.02)
@@ -96,3 +96,28 @@ def test_each_second_the_price_is_reported() -> None:
     reported = [m.load.price for _, batch in bench.channel.batches for m in batch if isinstance(m, Status)]
     assert reported[0] == 0.0
     assert 0.0 < reported[-1] < 1.0
+
+
+def test_drafting_time_is_told_from_other_rest() -> None:
+    rest = Rest(keep=0.0)
+    rest.add(9_000, longest=4, drafting_us=8_000)
+    assert (rest.idle_us, rest.candidate_us) == (1_000, 2_000)
+    rest.add(0, longest=4, drafting_us=8_000)  # others' steps hide it
+    assert (rest.idle_us, rest.candidate_us) == (0, 0)
+    rest.add(0, longest=0, drafting_us=0)
+    assert rest.candidate_us == 0
+
+
+def test_a_target_that_rests_anyway_asks_less() -> None:
+    busy, resting = (price([0.75] * 16, 0, most=8, steps=Steps(kneed, idle_us=idle)) for idle in (0.0, 100_000.0))
+    assert busy is not None
+    assert resting is not None
+    assert resting < 0.5 * busy
+
+
+def test_at_the_last_row_that_costs_nothing_sessions_draw_the_same_line() -> None:
+    """Four sessions: with three candidates each a step has sixteen rows, the last that are free."""
+    found = price([0.8] * 4, 0, most=16, steps=Steps(kneed, candidate_us=2_000.0))
+    assert found is not None
+    tokens_us = (1 + 0.8 + 0.64 + 0.512) / (20_000 + 3 * 2_000)
+    assert 0.8**4 < tokens_us * 2_000 + found < 0.8**3

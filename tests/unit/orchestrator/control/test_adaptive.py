@@ -167,14 +167,14 @@ def test_temperatures_share_rates_by_band() -> None:
     assert len(set(bands)) == 5
 
 
-def test_what_one_session_probes_holds_for_all_on_the_link() -> None:
-    link = Probing()
-    one, other = Probing(link), Probing(link)
-    assert not one.due(0, lost_us=50_000)
-    assert one.due(5_000_000, lost_us=50_000)
-    one.verified(5_000_000)
-    assert not link.due(9_000_000, lost_us=50_000)
-    assert not other.due(9_000_000, lost_us=50_000)
+def test_all_sessions_on_a_link_look_at_the_same_time_and_for_three_rounds() -> None:
+    probing = Probing()
+    assert not probing.due(0, lost_us=10_000, round_us=40_000)
+    assert not probing.due(2_900_000, lost_us=10_000, round_us=40_000)
+    assert probing.due(3_100_000, lost_us=10_000, round_us=40_000)
+    assert probing.due(3_200_000, lost_us=90_000, round_us=90_000)  # another session, in the same window
+    assert not probing.due(3_221_000, lost_us=10_000, round_us=40_000)
+    assert probing.due(6_300_000, lost_us=10_000, round_us=40_000)
 
 
 def test_the_network_of_long_ago_is_replaced_by_the_round_trip_of_now() -> None:
