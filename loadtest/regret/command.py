@@ -18,7 +18,7 @@ from loadtest.bench.command import bench_command
 from loadtest.bench.findings import Findings
 from loadtest.bench.frame import Destination, carry_out
 from loadtest.bench.progress import Progress
-from loadtest.regret import report
+from loadtest.regret import real, report
 from loadtest.regret.cells import grid
 from loadtest.regret.drift import SCENES, Drifted, drift
 from loadtest.regret.judge import Judged, judge
@@ -34,6 +34,8 @@ class Part(Enum):
     GRID = "grid"
     DRIFT = "drift"
     LOAD = "load"
+    REAL = "real"
+    """Some cells of the grid on this machine, which should have nothing else to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ command = bench_command("regret", regret)
 
 async def _measure(plan: Plan, progress: Progress) -> Findings:
     work = plan.work()
-    progress.begin(len(work))
+    progress.begin(len(work) + (len(real.CELLS) if Part.REAL in plan.parts else 0))
     loop = asyncio.get_running_loop()
     with ProcessPoolExecutor(plan.processes, mp_context=multiprocessing.get_context("spawn")) as pool:
 
@@ -88,6 +90,10 @@ async def _measure(plan: Plan, progress: Progress) -> Findings:
             return played
 
         found = await asyncio.gather(*(play(name, run) for name, run in work))
+    for cell in real.CELLS if Part.REAL in plan.parts else ():
+        progress.now(f"real time: {cell.name}")
+        found.append(await real.compare(cell))
+        progress.done()
     return _findings(found)
 
 
@@ -95,10 +101,12 @@ def _findings(found: Sequence[Any]) -> Findings:
     cells = [one for one in found if isinstance(one, Judged)]
     drifts = [one for one in found if isinstance(one, Drifted)]
     loads = sorted((one for one in found if isinstance(one, Loaded)), key=lambda one: one.sessions)
+    reals = [one for one in found if isinstance(one, real.Compared)]
     parts = [
         *([report.of_grid(cells)] if cells else []),
         *([report.of_drift(drifts)] if drifts else []),
         *([report.of_load(loads)] if loads else []),
+        *([report.of_real(reals)] if reals else []),
     ]
     return Findings(
         figures={name: value for part in parts for name, value in part.figures.items()},

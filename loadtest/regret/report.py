@@ -13,12 +13,13 @@ from loadtest.regret.cells import AGREEMENTS, RTTS_MS
 from loadtest.regret.drift import Drifted
 from loadtest.regret.judge import Judged
 from loadtest.regret.load import Loaded
+from loadtest.regret.real import Compared
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 MEAN, WORST, PLAIN = 0.97, 0.92, 0.97
-DRIFT, LOAD, PRICE_CV = 0.95, 0.97, 0.05
+DRIFT, LOAD, PRICE_CV, REAL = 0.95, 0.97, 0.05, 0.1
 
 
 def of_grid(found: Sequence[Judged]) -> Findings:
@@ -94,6 +95,24 @@ def of_load(found: Sequence[Loaded]) -> Findings:
             Bar("largest variation of the price", max(one.price_cv for one in found), PRICE_CV, Side.AT_MOST),
         ],
         tables=[Table("Tokens a second of all sessions, steps of 1 ms a row over 16", columns, rows)],
+    )
+
+
+def of_real(found: Sequence[Compared]) -> Findings:
+    """Return how the virtual world compares with the real one."""
+    columns = ("cell", "tokens/s, real time", "virtual", "virtual over real", "a message takes, ms")
+    rows = tuple((one.cell.name, one.real, one.virtual, one.ratio, one.hop_ms) for one in found)
+    figures = [
+        asdict(one.cell) | {"real": one.real, "virtual": one.virtual, "ratio": one.ratio, "hop_ms": one.hop_ms}
+        for one in found
+    ]
+    return Findings(
+        figures={"real": figures},
+        bars=[
+            Bar("virtual over real time, largest", max(one.ratio for one in found), 1.0 + REAL, Side.AT_MOST),
+            Bar("virtual over real time, smallest", min(one.ratio for one in found), 1.0 - REAL),
+        ],
+        tables=[Table("The same in real time, through the real stack", columns, rows)],
     )
 
 

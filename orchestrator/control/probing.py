@@ -7,7 +7,7 @@ _SHARE = 0.01
 _ROUNDS = 3
 """Rounds of a look."""
 _LEAST_US = 200_000
-_EARLY, _FIRST_US = 4, 500_000
+_FIRST_SHARE = 0.05
 
 
 class Probing:
@@ -25,16 +25,15 @@ class Probing:
     def due(self, now_us: int, *, lost_us: float, round_us: float, early: bool = False) -> bool:
         """Whether a round that takes so long, and loses so much of it, may be tried now.
 
-        With `early` the first looks come sooner, each twice as late as the one before: what has been measured may be
-        of a beginning in which sessions were not in step.
+        With `early` the first looks may take more, each half of the one before: what has been measured may be of a
+        beginning in which sessions were not in step.
         """
         if now_us < self._until_us:
             return True
         if self._closed_us is None:
             self._closed_us = now_us
-        wait_us = _ROUNDS * lost_us / _SHARE
-        if early and self._looks < _EARLY:
-            wait_us = min(wait_us, _FIRST_US << self._looks)
+        share = max(_SHARE, _FIRST_SHARE / 2**self._looks) if early else _SHARE
+        wait_us = _ROUNDS * lost_us / share
         if now_us - self._closed_us < max(_LEAST_US, wait_us):
             return False
         self._looks += 1
