@@ -24,6 +24,7 @@ from foreword.protocol.messages import (
 )
 from foreword.protocol.words import ResultKind
 from foreword.testing.virtual_clock import VirtualClock, VirtualTimer
+from foreword.values import replace
 from loadtest.simulator.scene import SECOND, StepCost
 from loadtest.simulator.text import RIGHT
 from loadtest.simulator.wires import Wire
@@ -174,7 +175,9 @@ class SimTarget:
         self._clock.call_later(commit.order.wait_us, lambda: self._waited(session, round))
 
     def _join(self, session: _Session, block: Block, *, lag_us: int) -> None:
-        now_us = self._clock.now_us()
+        now_us, order = self._clock.now_us(), session.commit.order if session.commit is not None else None
+        if isinstance(order, BlockOrder) and len(block.ids) > order.gamma:
+            block = replace(block, ids=block.ids[: order.gamma])  # begun under the order before
         session.block, session.lag_us = block, lag_us
         session.phase, session.ready_us = _Phase.READY, now_us
         if session.result_us is not None:
