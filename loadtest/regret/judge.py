@@ -11,7 +11,8 @@ from loadtest.simulator.run import Simulation
 from orchestrator.policy import Gamma
 
 GAMMAS = tuple(range(17))
-_FIRST_SEEDS = 3
+_FIRST_RUNS = 3
+"""Sessions times seeds of the first look at a γ, at least."""
 _NEAR = 0.94
 """Of the best after the first seeds: what a γ has to have to be played with all of them."""
 
@@ -57,7 +58,7 @@ def judge(cell: Cell, *, seeds: int, seconds: float) -> Judged:
 
 def judged(cell: Cell, play: Play, *, seeds: int) -> Judged:
     """Play every γ with a few seeds, and those near the best, and none at all, with the rest of them too."""
-    first = range(min(_FIRST_SEEDS, seeds))
+    first = range(min(max(1, _FIRST_RUNS // cell.sessions), seeds))
     tries = {gamma: [play(gamma, seed) for seed in first] for gamma in GAMMAS}
     leading = max(map(fmean, tries.values()))
     near = [gamma for gamma, found in tries.items() if gamma == 0 or fmean(found) >= _NEAR * leading]

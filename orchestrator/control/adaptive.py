@@ -14,7 +14,7 @@ HYSTERESIS = 1.03
 """How much better another γ has to be than the one that is used."""
 _EACH = 8
 """Block rounds of a session from which on the choice is not thought over after each of them."""
-_EVERY = 4
+_EVERY, _SELDOM = 4, 16
 _LEAST_RATE = 0.2
 _QUEUED = 0.15
 """Share of a round in a queue from which on sessions may only have been out of step."""
@@ -101,7 +101,8 @@ class AdaptiveGamma:
             return
         self._survival.verified(seen.kept, seen.offered, seen.ordered)
         self._rounds += 1
-        self._stale |= self._rounds <= _EACH or self._rounds % _EVERY == 0 or self._choice.why is Why.PROBE
+        every = _SELDOM if self._choice.why is Why.FIXED else _EVERY
+        self._stale |= self._rounds <= _EACH or self._rounds % every == 0 or self._choice.why is Why.PROBE
 
     def followed(self, agreed: int, compared: int) -> None:
         """Learn from guesses of a draft that follows a lease."""

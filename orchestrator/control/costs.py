@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from orchestrator.control.fading import Fading
 from orchestrator.measure.rounds import RoundParts
@@ -15,8 +15,7 @@ _YOUNG, _LINK_YOUNG = 6, 64
 _FADE = 0.9
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(NamedTuple):
     """One answered round or plain step; microseconds of the orchestrator's clock, and durations of its peers."""
 
     at_us: int

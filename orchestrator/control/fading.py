@@ -8,7 +8,7 @@ from collections import deque
 class Fading:
     """Weighs the newest value 1, the one before `fade`, and so on; a quantile of that stands firm against outliers."""
 
-    def __init__(self, *, fade: float = 0.9, size: int = 32) -> None:
+    def __init__(self, *, fade: float = 0.9, size: int = 16) -> None:
         self._values: deque[float] = deque(maxlen=size)
         self._fade = fade
         self._median: float | None = None
