@@ -12,6 +12,8 @@ from orchestrator.control.memory import Learned, Link, Memory
 from orchestrator.core.state import RoundPlan
 
 MOST_THRESHOLD = 0.9
+FAR = 0.1
+"""Share of the network in a round from which on a draft may send blocks before it knows the verdict."""
 START_GAMMA = 4
 """Candidates of the first blocks, while nothing is measured yet."""
 
@@ -101,25 +103,33 @@ class WaitLimits:
 class MeasuringPolicy:
     """Learns what rounds cost and bring, from all sessions, and plans with it."""
 
-    def __init__(self, waits: WaitLimits, *, local: bool = True, stops: bool = True) -> None:
-        """Take leases with the targets' own drafters where there are some, if `local`; end blocks early, if `stops`."""
+    def __init__(self, waits: WaitLimits, *, local: bool = True, stops: bool = True, alternatives: int = 0) -> None:
+        """Take leases with the targets' own drafters where there are some, if `local`; end blocks early, if `stops`.
+
+        Drafts that are far may send so many `alternatives` for a round before the verdict on the one before.
+        """
         self._waits = waits
-        self._local = local
-        self._stops = stops
+        self._ways = _Ways(local, stops, alternatives)
         self._memory = Memory()
 
     def session(self, gamma: Gamma) -> SessionPolicy:
         """Return what plans a new session."""
-        return _SessionPlans(gamma, self._waits, self._memory, local=self._local, stops=self._stops)
+        return _SessionPlans(gamma, self._waits, self._ways, self._memory)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    local: bool
+    stops: bool
+    alternatives: int
 
 
 class _SessionPlans:
-    def __init__(self, gamma: Gamma, waits: WaitLimits, memory: Memory, *, local: bool, stops: bool) -> None:
+    def __init__(self, gamma: Gamma, waits: WaitLimits, ways: _Ways, memory: Memory) -> None:
         self._gamma = gamma
         self._waits = waits
         self._memory = memory
-        self._local = local
-        self._stops = stops
+        self._ways = ways
         least = gamma.least if gamma.fixed is None else gamma.fixed
         most = gamma.most if gamma.fixed is None else gamma.fixed
         bounds = Bounds(least, most, max(least, min(most, gamma.start)))
@@ -141,14 +151,16 @@ class _SessionPlans:
     def plan(self, view: RoundView) -> RoundPlan:
         """Return a block of γ candidates, or a lease for γ = 0; `send_by` sends a block before the wait is over."""
         choice = self._control.choose(Now(view.now_us, view.price, view.newest_round_trip_us))
-        local = view.local if self._local and self._gamma.speculates else None
+        ways = self._ways
+        local = view.local if ways.local and self._gamma.speculates else None
         if choice.gamma == 0:
             return RoundPlan(gamma=0, wait_us=0, local=local)
         wait_us = self._waits.wait_us(view)
         return RoundPlan(
             gamma=choice.gamma,
             wait_us=wait_us,
-            stop_threshold=min(MOST_THRESHOLD, choice.threshold) if self._stops else 0.0,
+            stop_threshold=min(MOST_THRESHOLD, choice.threshold) if ways.stops else 0.0,
             send_by_us=max(self._waits.least_us, wait_us - (view.draft_round_trip_us or 0)),
+            alternatives=ways.alternatives if self._control.network_share >= FAR else 0,
             local=local,
         )

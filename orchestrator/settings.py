@@ -60,6 +60,13 @@ class OrchestratorSettings(ServerSettings):
     stop_rule: bool = setting(
         True, "Whether blocks end where a further candidate is expected to cost more time than it brings tokens."
     )
+    alternatives: int = setting(
+        8,
+        "Most blocks that a draft may send for a round before the verdict on the one before, where the network is long.",
+        unit="blocks",
+        least=0,
+        most=32,
+    )
     local_drafts: bool = setting(
         default=True,
         description="While a session has no draft that writes, let its target draft with itself, if it can.",

@@ -55,7 +55,7 @@ class Apart:
 
     async def _start(self) -> None:
         folder, config = Path(self._folder.name), self._config
-        port = _free_port(config.host)
+        port = free_port(config.host)
         towards_target = self._proxy(f"{config.host}:{port}")
         told = {**config.arguments, "target": (*config.arguments.get("target", ()), "--advertise", towards_target)}
         config = replace(config, arguments=told)
@@ -95,7 +95,8 @@ class Apart:
         self._folder.cleanup()
 
 
-def _free_port(host: str) -> int:
+def free_port(host: str) -> int:
+    """Return a port that nobody listens on now."""
     with socket.socket() as listener:
         listener.bind((host, 0))
         port: int = listener.getsockname()[1]

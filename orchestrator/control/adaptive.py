@@ -88,6 +88,11 @@ class AdaptiveGamma:
         """The newest choice."""
         return self._choice
 
+    @property
+    def network_share(self) -> float:
+        """Share of the network in what a round takes beside drafting."""
+        return self._costs.network_share
+
     def moved(self, survival: Survival, costs: Costs, probing: Probing) -> None:
         """Another draft or target, or both: what was learned about the ones before does not hold for them."""
         self._survival, self._costs, self._probing = survival, costs, probing

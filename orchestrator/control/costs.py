@@ -117,6 +117,14 @@ class Costs:
         return self._link.plain_us
 
     @property
+    def network_share(self) -> float:
+        """Share of the network in what a round takes beside drafting; 0 before it was measured."""
+        fixed, local = self._fixed.median, self._local.median
+        if not fixed or local is None:
+            return 0.0 if self._link is None else self._link.network_share
+        return max(0.0, 1.0 - local / fixed)
+
+    @property
     def queue_us(self) -> float:
         """What blocks have waited for a step to begin; 0 before there were any."""
         return self._queue.median or 0.0

@@ -1,0 +1,125 @@
+"""The arms: one session on synthetic services, with a draft that works ahead or not."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from urllib.request import urlopen
+
+from foreword.client import AsyncClient
+from foreword.protocol.words import Rule
+from foreword.stack.config import StackConfig
+from loadtest.bench.apart import Apart, free_port
+
+TOKENS = 512
+_PROMPT = (5, 6, 7)
+_VOCABULARY = 64
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Costs, agreement and network of an arm; milliseconds."""
+
+    draft_ms: float
+    target_ms: float
+    agreement: float
+    rtt_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """How candidates are drawn and accepted."""
+
+    name: str
+    rule: Rule
+    temperature: float
+    match_draw: str = "coupled"
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What an arm gave."""
+
+    tokens_s: float
+    acceptance_length: float
+    hits: dict[str, tuple[int, int]]
+    """By ending (a correction, or the token after a block that was kept whole): hits, and outcomes in all."""
+    target_busy: float
+    """Share of the time in the target's steps, and in the draft's passes that are known."""
+    draft_busy: float
+
+    @property
+    def hit_rate(self) -> float | None:
+        """Share of outcomes that were prepared for; None where nothing was."""
+        hits, tried = (sum(column) for column in zip(*self.hits.values(), strict=True)) if self.hits else (0, 0)
+        return hits / tried if tried else None
+
+
+async def run(world: World, draft: Draft, *, gamma: int | None, ahead: bool, alternatives: int = 0) -> Ran:
+    """Run one arm: a text to warm up, and one that counts."""
+    metrics = free_port("127.0.0.1")
+    config = _config(world, draft, ahead=ahead, alternatives=alternatives, metrics=metrics)
+    async with Apart(config, rtt_ms=world.rtt_ms) as stack, AsyncClient(stack.address) as client:
+
+        async def text(seed: int) -> float:
+            nonlocal finish
+            began = time.perf_counter()
+            done = await client.generate(
+                (*_PROMPT, seed % _VOCABULARY),
+                max_tokens=TOKENS,
+                temperature=draft.temperature,
+                gamma=gamma,
+                rule=draft.rule,
+                seed=seed,
+            )
+            finish = done.choices[0].finish
+            return time.perf_counter() - began
+
+        finish = None
+        await text(1)
+        before = _outcomes(metrics)
+        seconds = await text(2)
+        after = _outcomes(metrics)
+        assert finish is not None
+        parts = {part.name: part.sum_us / 1e6 for part in finish.timings.parts}
+        return Ran(
+            tokens_s=TOKENS / seconds,
+            acceptance_length=finish.usage.acceptance_length or 1.0,
+            hits=_between(before, after),
+            target_busy=parts.get("verify_compute", 0.0) / seconds,
+            draft_busy=parts.get("draft_compute", 0.0) / seconds,
+        )
+
+
+def _config(world: World, draft: Draft, *, ahead: bool, alternatives: int, metrics: int) -> StackConfig:
+    pair = f"synthetic:vocab={_VOCABULARY},agreement={world.agreement},seed=5,context={TOKENS + 64}"
+    flags = ("--draft-ahead", "on" if ahead else "off", "--match-draw", draft.match_draw)
+    return StackConfig(
+        target=f"{pair},step_ms={world.target_ms:g}",
+        draft=f"{pair},step_ms={world.draft_ms:g}",
+        arguments={
+            "draft": (*flags, "--metrics-port", str(metrics)),
+            "orchestrator": ("--no-stop-rule", "--alternatives", str(alternatives)),
+        },
+    )
+
+
+def _outcomes(port: int) -> dict[tuple[str, str], float]:
+    """Read the draft's own counts of outcomes, by fate and ending."""
+    found = {}
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as reply:
+        for line in reply.read().decode().splitlines():
+            if line.startswith("foreword_draft_outcomes_total{"):
+                labels, _, value = line.partition("{")[2].rpartition("} ")
+                pairs = dict(pair.split("=", 1) for pair in labels.split(","))
+                found[pairs["fate"].strip('"'), pairs["ending"].strip('"')] = float(value)
+    return found
+
+
+def _between(before: dict[tuple[str, str], float], after: dict[tuple[str, str], float]) -> dict[str, tuple[int, int]]:
+    def grown(fate: str, ending: str) -> int:
+        return round(after.get((fate, ending), 0.0) - before.get((fate, ending), 0.0))
+
+    endings = sorted({ending for _, ending in after})
+    counts = {ending: (grown("hit", ending), grown("hit", ending) + grown("miss", ending)) for ending in endings}
+    return {ending: count for ending, count in counts.items() if count[1]}
