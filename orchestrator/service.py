@@ -93,7 +93,10 @@ class OrchestratorProcess:
             drafts=DraftPool(settings.trusted()),
             tickets=Tickets(secrets.token_bytes),
             policy=MeasuringPolicy(
-                waits, local=settings.local_drafts, stops=settings.stop_rule, alternatives=settings.alternatives
+                waits,
+                local=settings.local_drafts,
+                stops=settings.stop_rule,
+                alternatives=settings.alternatives,
             ),
             meters=self._metrics,
             limits=session_limits(settings),

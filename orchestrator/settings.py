@@ -62,7 +62,7 @@ class OrchestratorSettings(ServerSettings):
     )
     alternatives: int = setting(
         8,
-        "Most blocks that a draft may send for a round before the verdict on the one before, where the network is long.",
+        "Most blocks that a far draft may send for a round before the verdict on the one before.",
         unit="blocks",
         least=0,
         most=32,

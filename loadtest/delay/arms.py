@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.request import urlopen
 
 from foreword.client import AsyncClient
+from foreword.protocol.generation import Finish
 from foreword.protocol.words import Rule
 from foreword.stack.config import StackConfig
 from loadtest.bench.apart import Apart, free_port
@@ -61,8 +62,7 @@ async def run(world: World, draft: Draft, *, gamma: int | None, ahead: bool, alt
     config = _config(world, draft, ahead=ahead, alternatives=alternatives, metrics=metrics)
     async with Apart(config, rtt_ms=world.rtt_ms) as stack, AsyncClient(stack.address) as client:
 
-        async def text(seed: int) -> float:
-            nonlocal finish
+        async def text(seed: int) -> tuple[float, Finish]:
             began = time.perf_counter()
             done = await client.generate(
                 (*_PROMPT, seed % _VOCABULARY),
@@ -72,15 +72,12 @@ async def run(world: World, draft: Draft, *, gamma: int | None, ahead: bool, alt
                 rule=draft.rule,
                 seed=seed,
             )
-            finish = done.choices[0].finish
-            return time.perf_counter() - began
+            return time.perf_counter() - began, done.choices[0].finish
 
-        finish = None
         await text(1)
         before = _outcomes(metrics)
-        seconds = await text(2)
+        seconds, finish = await text(2)
         after = _outcomes(metrics)
-        assert finish is not None
         parts = {part.name: part.sum_us / 1e6 for part in finish.timings.parts}
         return Ran(
             tokens_s=TOKENS / seconds,

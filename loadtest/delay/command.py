@@ -138,15 +138,8 @@ def _ahead_table(pairs: Sequence[_Pair]) -> Table:
         )
         for pair in pairs
     )
-    columns = (
-        "draft",
-        "hits",
-        *(f"of {ending}" for ending in endings),
-        "tokens/s without",
-        "with",
-        "gain",
-        "target idle",
-    )
+    rates = ("tokens/s without", "with", "gain", "target idle")
+    columns = ("draft", "hits", *(f"of {ending}" for ending in endings), *rates)
     world = AHEAD
     title = (
         f"Drafting ahead: draft {world.draft_ms:g} ms, target {world.target_ms:g} ms, agreement {world.agreement:g}, "
