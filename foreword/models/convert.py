@@ -7,6 +7,7 @@ import io
 import shutil
 from contextlib import redirect_stderr
 from pathlib import Path
+from typing import Any
 
 from foreword.errors import Mismatch, Unavailable
 from foreword.models.locks import exclusive
@@ -46,7 +47,7 @@ def _convert(gguf: Path, folder: Path) -> None:
     # The reader draws a bar on standard error that no switch turns off.
     with quiet(), redirect_stderr(io.StringIO()):
         try:
-            model, found = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
                 where,
                 gguf_file=name,
                 dtype=torch.float32,
@@ -58,6 +59,7 @@ def _convert(gguf: Path, folder: Path) -> None:
         except Exception as error:
             # The reader raises whatever its parsing runs into.
             raise Mismatch(f"{gguf}: not a GGUF model that can be read: {type(error).__name__}: {error}") from error
+        model, found = loaded
         check_complete(gguf, found)
         try:
             model.save_pretrained(unfinished)

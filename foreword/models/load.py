@@ -102,9 +102,8 @@ def _keep_layers(config: Any, source: ModelSource) -> None:
 
 
 def _module(folder: Path, config: Any, dtype: Dtype, ranks: int, *, layers: int | None) -> PreTrainedModel:
-    module: PreTrainedModel
     try:
-        module, found = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             config=config,
             dtype=getattr(torch, dtype.loaded),
@@ -117,6 +116,8 @@ def _module(folder: Path, config: Any, dtype: Dtype, ranks: int, *, layers: int 
     except Exception as error:
         # As for configs; and safetensors has an error of its own for files that are cut short.
         raise Mismatch(f"model {folder}: cannot be loaded: {type(error).__name__}: {error}") from error
+    module: PreTrainedModel
+    module, found = loaded
     check_complete(folder, found)
     check_no_more(folder, found, layers=layers)
     return module
