@@ -14,6 +14,7 @@ import pytest
 import structlog
 from safetensors import safe_open
 from safetensors.numpy import save_file
+from structlog.testing import capture_logs
 
 from draft_service.drafters.build import DrafterConfig, build_drafter
 from draft_service.drafters.vocabulary import VocabularyMap
@@ -166,6 +167,17 @@ def test_a_draft_for_another_target_is_refused(made: Path, tmp_path: Path) -> No
     other = write_target(tmp_path / "other", seed=5)
     with pytest.raises(Mismatch, match="made for a target whose embedding has digest"):
         load(made, target=str(other))
+
+
+def test_a_draft_of_the_same_target_under_another_digest_serves_and_says_so(made: Path, tmp_path: Path) -> None:
+    """Digests of before did not count the config; what it tells others is the digest of today."""
+    shutil.copytree(made / "draft", tmp_path / "draft")
+    rewritten(tmp_path / "draft", lambda card: card["target"].update(weights_digest="0" * 64))
+    with capture_logs() as logs:
+        loaded = load_draft(tmp_path / "draft", cache=made / "cache", threads=1)
+    today = read_card(made / "draft").target.weights_digest
+    assert loaded.info.made_for == today
+    assert [(line["made_with"], line["loaded"]) for line in logs if "made_with" in line] == [("0" * 64, today)]
 
 
 def test_sampling_into_a_corpus_of_another_kind_is_refused(made: Path) -> None:
