@@ -22,7 +22,7 @@ from draft_service.engine.keeper import Keeper
 from draft_service.engine.outgoing import Outgoing
 from draft_service.engine.table import Entry
 from draft_service.engine_messages import Gauges, ToEngine
-from foreword.errors import EngineFailure, ForewordError
+from foreword.errors import EngineFailure, ForewordError, InvalidField
 from foreword.protocol.words import LossCode
 
 GAUGES_EVERY_NS = 1_000_000_000
@@ -108,6 +108,11 @@ class Engine:
 
     def _step(self) -> None:
         drawing = list(self._table.drafting.values())
+        readers, reads = self._reads()
+        self._pass(drawing, readers, reads)
+        self._trim()
+
+    def _pass(self, drawing: list[Entry], readers: list[Entry], reads: list[ReadJob]) -> None:
         began_ns = self._now_ns()
         pens = []
         for entry in drawing:
@@ -116,9 +121,18 @@ class Engine:
             if entry.pen is None:
                 entry.pen = Pen(entry.slot, entry.session)
             pens.append(entry.pen)
-        readers, reads = self._reads()
         try:
             results = self._drafter.step(pens, [job for job in reads if job.read.rows])
+        except InvalidField as error:
+            # Runners refuse a pass for one of its jobs before anything is changed; alone, that job is the one refused.
+            if len(drawing) + len(readers) == 1:
+                self._lose((*drawing, *readers), error)
+            else:
+                for entry in drawing:
+                    self._pass([entry], [], [])
+                for entry, job in zip(readers, reads, strict=True):
+                    self._pass([], [entry], [job])
+            return
         except ForewordError as error:
             self._failed((*drawing, *readers), error)
             return
@@ -132,7 +146,6 @@ class Engine:
                 self._keeper.complete(entry)
         for entry, job in zip(readers, reads, strict=True):
             self._keeper.apply(entry, reading.read(entry.session, job.read))
-        self._trim()
 
     def _reads(self) -> tuple[list[Entry], list[ReadJob]]:
         """Share one chunk among the sessions that read, oldest first."""
@@ -149,10 +162,19 @@ class Engine:
         return readers, jobs
 
     def _compare(self) -> None:
-        entries = list(self._table.following.values())
+        self._follow(list(self._table.following.values()))
+
+    def _follow(self, entries: list[Entry]) -> None:
         jobs = [CompareJob(entry.slot, entry.session, reading.compare(entry.session)) for entry in entries]
         try:
             results = self._drafter.compare(jobs)
+        except InvalidField as error:
+            if len(entries) == 1:
+                self._lose(entries, error)
+            else:
+                for entry in entries:
+                    self._follow([entry])
+            return
         except ForewordError as error:
             self._failed(entries, error)
             return
@@ -163,10 +185,13 @@ class Engine:
             else:
                 self._keeper.apply(entry, reading.followed(entry.session, job.compare, result))
 
-    def _failed(self, entries: Iterable[Entry], error: ForewordError) -> None:
-        """Lose the sessions of a pass that failed; others go on, unless nothing works any more."""
+    def _lose(self, entries: Iterable[Entry], error: ForewordError) -> None:
         for entry in entries:
             self._keeper.lose(entry, LossCode.RUNNER, error.message)
+
+    def _failed(self, entries: Iterable[Entry], error: ForewordError) -> None:
+        """Lose the sessions of a pass that failed; others go on, unless nothing works any more."""
+        self._lose(entries, error)
         self._failures += 1
         if self._failures >= FAILURES:
             raise EngineFailure(f"drafter: {self._failures} passes in a row failed, the last with: {error.message}")

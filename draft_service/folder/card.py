@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from foreword.errors import Corrupted, NotFound
 
@@ -29,6 +29,19 @@ class TargetCard(BaseModel):
     vocabulary_size: int = Field(ge=1)
 
 
+_Temperature = Annotated[str, Field(pattern=r"^[0-9]{1,3}(\.[0-9]{1,9})?$")]
+_Scale = Annotated[float, Field(strict=True, gt=0, le=10, allow_inf_nan=False)]
+
+
+class Figures(BaseModel):
+    """What a draft was worth on text that it was not trained on; what people alone read is taken as it is."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    temperature_scales: dict[_Temperature, _Scale] = Field(default_factory=dict)
+    """By temperature, the factor of it at which the draft's law overlaps the target's most: it is drafted with."""
+
+
 class DraftCard(BaseModel):
     """A draft, all but its weights."""
 
@@ -37,7 +50,7 @@ class DraftCard(BaseModel):
     format: Literal[1] = 1
     name: str = Field(min_length=1)
     target: TargetCard
-    layers: tuple[int, ...] = Field(min_length=1)
+    layers: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
     """Layers of the target, from 0, that its own began as."""
     layer_types: tuple[str, ...] | None = None
     """Kinds of attention of its layers where the target has several."""
@@ -48,14 +61,19 @@ class DraftCard(BaseModel):
     """SHA-256 of the file of weights."""
     recipe: dict[str, Any]
     """How it was made: data, plan, versions."""
-    figures: dict[str, Any]
-    """What it was worth on text that it was not trained on."""
+    figures: Figures = Field(default_factory=Figures)
+
+    @model_validator(mode="after")
+    def _a_kind_for_every_layer(self) -> DraftCard:
+        if self.layer_types is not None and len(self.layer_types) != len(self.layers):
+            raise ValueError(f"layer_types: got {len(self.layer_types)}, wanted {len(self.layers)}, one a layer")
+        return self
 
     @property
     def fitted_scales(self) -> tuple[tuple[float, float], ...]:
         """Temperatures, ascending, and the factor of each at which the draft's law overlaps the target's most."""
-        scales: dict[str, float] = self.figures.get("temperature_scales", {})
-        return tuple(sorted((float(temperature), float(scale)) for temperature, scale in scales.items()))
+        scales = self.figures.temperature_scales
+        return tuple(sorted((float(temperature), scale) for temperature, scale in scales.items()))
 
 
 def is_draft(folder: Path) -> bool:

@@ -96,8 +96,8 @@ def _check_target(card: DraftCard, frame: Frame, folder: Path) -> None:
         )
     if seen.weights_digest != wanted.weights_digest:
         _log.warning(
-            "the draft's target is stored in other files than when it was made; its embedding is the same",
+            "the draft's target has other files or another config than when it was made; its embedding is the same",
             draft=str(folder),
-            made_with=wanted.weights_digest[:12],
-            loaded=seen.weights_digest[:12],
+            made_with=wanted.weights_digest,
+            loaded=seen.weights_digest,
         )

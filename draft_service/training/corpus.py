@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from foreword.errors import InvalidField
+from foreword.models.json_file import read_json
 
 TOP = 64
 """Probabilities of the target that are kept at every position."""
@@ -54,12 +56,17 @@ class Corpus:
         return sum(int(self._array(shard, "lengths")[:, 1].sum()) for shard in self.shards())
 
     def claim(self, made_with: Mapping[str, Any]) -> None:
-        """Say how the corpus is made; raise InvalidField if it was begun in another way, which must not be mixed."""
+        """Say how the corpus is made, in a file that appears whole or not at all.
+
+        Raises InvalidField if it was begun in another way, which must not be mixed, Corrupted if the file does not say.
+        """
         path, wanted = self.folder / "corpus.json", json.dumps(made_with, indent=2, sort_keys=True)
         if not path.exists():
-            path.write_text(wanted + "\n", "utf-8")
+            partial = path.with_suffix(".partial")
+            partial.write_text(wanted + "\n", "utf-8")
+            partial.replace(path)
             return
-        begun = json.loads(path.read_text("utf-8"))
+        begun = read_json(path)
         for name, value in json.loads(wanted).items():
             if begun.get(name) != value:
                 raise InvalidField(name, value, f"{begun.get(name)!r}, with which {self.folder} was begun")
@@ -103,3 +110,13 @@ class Corpus:
 
     def _path(self, shard: int) -> Path:
         return self.folder / f"{shard:06d}.safetensors"
+
+
+def digest_of(answers: Iterable[Answer]) -> str:
+    """Return the SHA-256, in hexadecimal, of texts and laws in their order: what a student learns from."""
+    digest = hashlib.sha256()
+    for one in answers:
+        digest.update(f"{one.temperature} {one.top_p} {len(one.prompt)} {len(one.output)}\n".encode())
+        for array in (one.prompt, one.output, one.ids, one.logprobs):
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

@@ -46,7 +46,7 @@ def make_draft(
 ) -> DraftCard:
     """Train a draft and write it to the folder `out`, where the checkpoint is kept that a second call goes on from.
 
-    Raises NotFound for an empty corpus, InvalidField for layers that the target lacks or a checkpoint of another plan.
+    Raises NotFound for an empty corpus, InvalidField for layers that the target lacks or a checkpoint of another run.
     """
     answers = [answer for corpus in corpora for shard in corpus.shards() for answer in corpus.read(shard)]
     if not answers:
@@ -58,7 +58,9 @@ def make_draft(
     out.mkdir(parents=True, exist_ok=True)
     student = Student(target.module, plan.layers, ids)
     student.to(find_device(device))
-    trainer = Trainer(student, answers, ids, plan=plan.training, checkpoint=out / "checkpoint.safetensors")
+    origin = {"layers": plan.layers, "target": target.info.weights_digest}
+    checkpoint = out / "checkpoint.safetensors"
+    trainer = Trainer(student, answers, ids, plan=plan.training, origin=origin, checkpoint=checkpoint)
     trainer.run(progress)
     tokens = sum(len(answer.output) for answer in answers)
     recipe = {
@@ -115,7 +117,6 @@ def _write(
         vocabulary_map_digest=VocabularyMap(array, info.vocabulary_size).digest,
         weights_digest=digest,
         recipe=recipe,
-        figures={},
     )
     write_card(out, card)
     return card

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
 from draft_service.folder.student import Student
 from draft_service.training.batches import Batch, batch_of, columns_of, grouped
-from draft_service.training.corpus import Answer
+from draft_service.training.corpus import Answer, digest_of
 from draft_service.training.losses import divergence, refusal
 from foreword.errors import InvalidField
 
@@ -47,16 +50,28 @@ class Progress:
 
 
 class Trainer:
-    """Runs a plan over answers; `checkpoint` is written from time to time, and read when training begins."""
+    """Runs a plan over answers; `checkpoint` is written from time to time, and read when training begins.
+
+    `origin` says, in JSON, what the student's layers began as: a checkpoint of another origin is not gone on from.
+    """
 
     def __init__(
-        self, student: Student, answers: Sequence[Answer], ids: Sequence[int], *, plan: TrainingPlan, checkpoint: Path
+        self,
+        student: Student,
+        answers: Sequence[Answer],
+        ids: Sequence[int],
+        *,
+        plan: TrainingPlan,
+        origin: Mapping[str, Any],
+        checkpoint: Path,
     ) -> None:
         self._student = student
         self._answers = answers
         self._ids = ids
         self._plan = plan
         self._checkpoint = checkpoint
+        texts, head = digest_of(answers), hashlib.sha256(np.array(ids, np.int64).data).hexdigest()
+        self._made_by: dict[str, Any] = {**origin, "texts": texts, "head": head, **asdict(plan)}
         self._trained = student.trained()
         self._device = next(iter(self._trained.values())).device
         self._optimizer = torch.optim.AdamW(
@@ -109,19 +124,24 @@ class Trainer:
         partial.replace(self._checkpoint)
 
     def _run_of(self, steps: int) -> str:
-        return json.dumps({"steps": steps, "ids": len(self._ids), **asdict(self._plan)})
+        return json.dumps({"steps": steps, **self._made_by})
+
+    def _check_run(self, run: str, steps: int) -> None:
+        seen, wanted = json.loads(run), json.loads(self._run_of(steps))
+        names = [name for name in wanted if seen.get(name) != wanted[name]]
+        if names:
+            other, own = (", ".join(f"{name} {one.get(name)}" for name in names) for one in (seen, wanted))
+            raise InvalidField("checkpoint", f"{self._checkpoint} of a run with {other}", f"one with {own}, or none")
 
     def _resume(self, steps: int) -> int:
         """Take up the checkpoint, if there is one; return the steps that are done.
 
-        Raises InvalidField for one of another plan, or of more or less text: its end would be neither's.
+        Raises InvalidField for one of another plan, origin, text or head: its end would be neither's.
         """
         if not self._checkpoint.exists():
             return 0
         with safe_open(self._checkpoint, framework="pt") as file:
-            if file.metadata().get("run") != (wanted := self._run_of(steps)):
-                seen = file.metadata().get("run")
-                raise InvalidField("checkpoint", f"{self._checkpoint} of {seen}", f"one of {wanted}, or none")
+            self._check_run(file.metadata().get("run", "{}"), steps)
             step = int(file.metadata()["step"])
             for name, parameter in self._trained.items():
                 parameter.data.copy_(file.get_tensor(name))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from draft_service.folder.bundled import draft_folder
-from draft_service.folder.card import read_card, write_card
+from draft_service.folder.card import Figures, read_card, write_card
 from draft_service.folder.export import export_draft
 from draft_service.folder.load import load_draft
 from draft_service.training.corpus import Answer, Corpus
@@ -98,11 +98,12 @@ def evaluate(draft: Path, target: TargetChoice, on: Measuring, *, write: bool, a
         answers = [answer for shard in held.shards() for answer in held.read(shard)]
     figures = _figures(draft, target, built, answers)
     if write:
-        write_card(draft, card.model_copy(update={"figures": figures}))
+        write_card(draft, card.model_copy(update={"figures": Figures.model_validate(figures)}))
+    written = card.figures.model_dump()
     if as_json:
-        write_json(stdout(), {"draft": str(draft), "written": card.figures, "measured": figures})
+        write_json(stdout(), {"draft": str(draft), "written": written, "measured": figures})
     else:
-        _show(figures, card.figures)
+        _show(figures, written)
 
 
 def export(draft: str, out: Path, *, target: str) -> None:

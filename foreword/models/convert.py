@@ -7,18 +7,20 @@ import io
 import shutil
 from contextlib import redirect_stderr
 from pathlib import Path
+from typing import Any
 
 from foreword.errors import Mismatch, Unavailable
 from foreword.models.locks import exclusive
 from foreword.models.progress import Progress, silent
 from foreword.models.quiet import quiet
+from foreword.models.whole import check_complete
 
 
 def converted(gguf: Path, cache: Path, *, progress: Progress = silent) -> Path:
     """Return the folder in `cache` that `gguf` was or is now converted to.
 
     The folder is complete or not there. It is found again by the file's path, size and time of change.
-    Raises Mismatch for a file that transformers cannot read.
+    Raises Mismatch for a file that transformers cannot read, or that lacks a tensor.
     """
     folder = conversion_folder(gguf, cache)
     if folder.is_dir():
@@ -45,17 +47,20 @@ def _convert(gguf: Path, folder: Path) -> None:
     # The reader draws a bar on standard error that no switch turns off.
     with quiet(), redirect_stderr(io.StringIO()):
         try:
-            model = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
                 where,
                 gguf_file=name,
                 dtype=torch.float32,
                 quantization_config=GgufConfig(dequantize=True),
                 local_files_only=True,
+                output_loading_info=True,
             )
             tokenizer = AutoTokenizer.from_pretrained(where, gguf_file=name, local_files_only=True)
         except Exception as error:
             # The reader raises whatever its parsing runs into.
             raise Mismatch(f"{gguf}: not a GGUF model that can be read: {type(error).__name__}: {error}") from error
+        model, found = loaded
+        check_complete(gguf, found)
         try:
             model.save_pretrained(unfinished)
             tokenizer.save_pretrained(unfinished)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from tokenizers import Tokenizer
 
 from foreword.errors import Corrupted, InvalidField, NotFound
 from foreword.models.chat import ChatTemplate
+from foreword.models.generation_config import end_ids, generation_defaults
+from foreword.models.json_file import read_json
 from foreword.models.text_stream import WindowStream
 from foreword.models.tokenizer import ChatMessage, GenerationDefaults, TextStream, digest_of
 
@@ -40,7 +42,8 @@ class FastTokenizer:
         self._special = frozenset(token for token, added_token in added.items() if added_token.special)
         self._added = {token: added_token.content for token, added_token in added.items()}
         self._size = 1 + max(self._backend.get_vocab(with_added_tokens=True).values())
-        self._eos = _eos_ids(folder, self._named_id("eos_token"))
+        self._eos = end_ids(folder, self._named_id("eos_token"), vocabulary_size=self._size)
+        self._defaults = generation_defaults(folder)
         self._leading = self._named_id("bos_token") if self._config.get("add_bos_token") is True else None
 
     @property
@@ -68,12 +71,10 @@ class FastTokenizer:
         """Whether the folder has a chat template."""
         return self._template is not None
 
-    @cached_property
+    @property
     def defaults(self) -> GenerationDefaults:
         """Sampling parameters of generation_config.json."""
-        config = read_json(self._folder / "generation_config.json")
-        names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
-        return GenerationDefaults(**{name: config[name] for name in names if config.get(name) is not None})
+        return self._defaults
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Return the ids of a prompt, with the leading special ids that the model wants."""
@@ -127,27 +128,6 @@ class FastTokenizer:
         text = _content(self._config.get(name))
         token: int | None = None if text is None else self._backend.token_to_id(text)
         return token
-
-
-def read_json(path: Path) -> Mapping[str, Any]:
-    """Return the object in a file, an empty one where there is no file; raise Corrupted, naming the file."""
-    if not path.is_file():
-        return {}
-    try:
-        value = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise Corrupted(f"{path}: {error}, wanted JSON") from error
-    if not isinstance(value, dict):
-        raise Corrupted(f"{path}: got a {type(value).__name__}, wanted a JSON object")
-    return value
-
-
-def _eos_ids(folder: Path, named: int | None) -> tuple[int, ...]:
-    ids: set[int] = set() if named is None else {named}
-    for name in ("generation_config.json", "config.json"):
-        value = read_json(folder / name).get("eos_token_id")
-        ids.update(value if isinstance(value, list) else [] if value is None else [value])
-    return tuple(sorted(ids))
 
 
 def _content(value: Any) -> str | None:

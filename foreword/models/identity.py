@@ -4,23 +4,48 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from foreword.errors import Mismatch
 from foreword.models.cache import kept_in
 from foreword.models.checksum import sha256_of
 from foreword.models.dtype import Dtype
+from foreword.models.json_file import read_json
 from foreword.models.source import ModelSource
 from foreword.models.synthetic import SyntheticModel
 from foreword.models.tokenizer import Tokenizer
 from foreword.protocol.info import ModelInfo
 
+_IDLE = frozenset({"architectures", "dtype", "torch_dtype", "transformers_version", "use_cache"})
+"""Fields of a config, beside those that begin with an underscore, that do not change what is computed; the format that
+a model runs in is a field of its own of `ModelInfo`."""
+
 
 def weights_digest(folder: Path, cache: Path) -> str:
+    """Return the SHA-256, in hexadecimal, of what a model in `folder` computes: its safetensors files and config.json.
+
+    Of the config counts every field but those that say how it was saved (`_IDLE`), whatever their order. Raises
+    Corrupted for a config that is not JSON, Unavailable where the files' digest cannot be kept in `cache`.
+    """
+    config = json.dumps(_deciding(read_json(folder / "config.json")), sort_keys=True)
+    return hashlib.sha256(f"{_files_digest(folder, cache)}\n{config}".encode()).hexdigest()
+
+
+def _deciding(value: Any) -> Any:
+    """Return a part of a config without what decides nothing; those of several models have one for each."""
+    if isinstance(value, Mapping):
+        kept = {name: one for name, one in value.items() if name not in _IDLE and not name.startswith("_")}
+        return {name: _deciding(one) for name, one in kept.items()}
+    return value
+
+
+def _files_digest(folder: Path, cache: Path) -> str:
     """Return the SHA-256, in hexadecimal, over names and digests of the safetensors files of `folder`.
 
     Reading gigabytes takes seconds, so the result is kept in `cache` and holds as long as no file's name, size or time
-    of change differs. Raises Unavailable where it cannot be kept.
+    of change differs.
     """
     files = sorted(folder.glob("*.safetensors"))
     state = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in files]
@@ -50,10 +75,17 @@ def real_model_info(
     dtype: Dtype,
     cache: Path,
 ) -> ModelInfo:
-    """Return the identity of a loaded model; raise Mismatch where its config names no longest context.
+    """Return the identity of a loaded model; raise Mismatch where its config names no longest context,
+    or its tokenizer an id that ends a text and that it cannot write.
 
     Rows of the embedding beyond the tokenizer's ids are padding: no text has them, so the vocabulary ends before them.
     """
+    vocabulary_size = min(embedding_rows, tokenizer.vocabulary_size)
+    if any(token >= vocabulary_size for token in tokenizer.eos_ids):
+        raise Mismatch(
+            f"model {source.text}: eos_token_id: got {max(tokenizer.eos_ids)}, wanted token ids below "
+            f"{vocabulary_size}, the rows of its embedding"
+        )
     if longest_context is None:
         raise Mismatch(
             f"model {source.text}: max_position_embeddings is missing from its config, wanted a whole number"
@@ -64,7 +96,7 @@ def real_model_info(
         source=source.text,
         weights_digest=weights_digest(folder, cache) + suffix,
         tokenizer_digest=tokenizer.digest,
-        vocabulary_size=min(embedding_rows, tokenizer.vocabulary_size),
+        vocabulary_size=vocabulary_size,
         longest_context=longest_context,
         dtype=dtype.value,
         eos_ids=tokenizer.eos_ids,

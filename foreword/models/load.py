@@ -19,6 +19,7 @@ from foreword.models.local import local_folder
 from foreword.models.progress import Progress, silent
 from foreword.models.quiet import quiet
 from foreword.models.source import ModelSource
+from foreword.models.whole import check_complete, check_no_more
 from foreword.protocol.info import ModelInfo
 
 
@@ -56,7 +57,7 @@ def load_model(
     progress(f"load {source.text}", 0, 0)
     with quiet():
         config = _config(folder, source)
-        module = _module(folder, config, dtype, ranks)
+        module = _module(folder, config, dtype, ranks, layers=source.layers)
     tokenizer = FastTokenizer(folder)
     embedding_rows = _embedding_rows(module)
     info = real_model_info(
@@ -100,9 +101,9 @@ def _keep_layers(config: Any, source: ModelSource) -> None:
         config.layer_types = config.layer_types[:kept]
 
 
-def _module(folder: Path, config: Any, dtype: Dtype, ranks: int) -> PreTrainedModel:
+def _module(folder: Path, config: Any, dtype: Dtype, ranks: int, *, layers: int | None) -> PreTrainedModel:
     try:
-        module: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             config=config,
             dtype=getattr(torch, dtype.loaded),
@@ -110,8 +111,13 @@ def _module(folder: Path, config: Any, dtype: Dtype, ranks: int) -> PreTrainedMo
             local_files_only=True,
             trust_remote_code=False,
             distributed_config=DistributedConfig(tp_size=ranks) if ranks > 1 else None,
+            output_loading_info=True,
         )
     except Exception as error:
         # As for configs; and safetensors has an error of its own for files that are cut short.
         raise Mismatch(f"model {folder}: cannot be loaded: {type(error).__name__}: {error}") from error
+    module: PreTrainedModel
+    module, found = loaded
+    check_complete(folder, found)
+    check_no_more(folder, found, layers=layers)
     return module

@@ -20,7 +20,7 @@ from draft_service.engine_messages import (
     Released,
     Tallies,
 )
-from foreword.errors import ForewordError
+from foreword.errors import ForewordError, InvalidField
 from foreword.laws.parameters import LawParameters
 from foreword.protocol.digest import EMPTY, extend
 from foreword.protocol.messages import (
@@ -68,6 +68,8 @@ class FakeDrafter:
         """Slots that drew and tokens that were read, by step."""
         self.meddle: Callable[[Pen], Drawn | ForewordError | None] = lambda pen: None
         self.fail: ForewordError | None = None
+        self.refused: set[int] = set()
+        """Slots whose jobs are refused, with every pass that they are in."""
         self.during: Callable[[], None] = lambda: None
         self.salts: dict[int, bytes] = {}
         self.adopted = 0
@@ -95,6 +97,7 @@ class FakeDrafter:
         self.during()
         if self.fail is not None:
             raise self.fail
+        self._check([*(pen.slot for pen in pens), *(job.slot for job in reads)])
         self.steps.append(([pen.slot for pen in pens], [token for job in reads for token in job.read.rows]))
         for job in reads:
             self._append(job.slot, job.read.cached, job.read.rows)
@@ -103,9 +106,15 @@ class FakeDrafter:
     def compare(self, jobs: Sequence[CompareJob]) -> list[int | ForewordError]:
         if self.fail is not None:
             raise self.fail
+        self._check([job.slot for job in jobs])
         for job in jobs:
             self._append(job.slot, job.compare.cached, job.compare.rows)
         return [job.compare.count // 2 for job in jobs]
+
+    def _check(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            if slot in self.refused:
+                raise InvalidField("temperature", -1.0, "a number from 0")
 
     def _draw(self, pen: Pen) -> Drawn | ForewordError:
         self._append(pen.slot, pen.cached, pen.rows)

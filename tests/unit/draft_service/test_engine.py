@@ -346,6 +346,47 @@ def test_one_bad_session_costs_no_other_its_step() -> None:
     assert list(bench.fake.caches) == [1]
 
 
+BAD_JOB = "temperature: got -1.0, wanted a number from 0"
+
+
+def test_a_job_that_a_runner_refuses_costs_no_other_its_pass() -> None:
+    bench = drafting(1, 2, 3)
+    for sid in (1, 2, 3):
+        bench.order(sid, 1, gamma=1)
+    bench.open(opening(4, (1, 2, 3, 4)), opening(5, (1, 2, 3, 4)))
+    bench.fake.refused = {1, 3}
+    bench.work()
+    assert [block.ticket for block in bench.blocks()] == [ticket(1), ticket(3)]
+    assert bench.events() == [
+        Lost(2, LossCode.RUNNER, BAD_JOB),
+        Lost(4, LossCode.RUNNER, BAD_JOB),
+        DraftOpened(5, 1 << 20),
+    ]
+    assert sorted(bench.fake.caches) == [0, 2, 4]
+
+
+def test_following_that_a_runner_refuses_costs_no_other_session() -> None:
+    bench = drafting(1, 2, 3)
+    for sid in (1, 2, 3):
+        bench.order(sid, 1, gamma=0)
+        bench.order(sid, 2, tuple(range(20, 28)), gamma=0)
+    bench.fake.refused = {0}
+    bench.settle()
+    events = bench.events()
+    assert [event for event in events if isinstance(event, Lost)] == [Lost(1, LossCode.RUNNER, BAD_JOB)]
+    assert [event.sid for event in events if isinstance(event, Follow)] == [2, 3]
+
+
+def test_refused_jobs_do_not_end_the_engine() -> None:
+    sids = range(2 * FAILURES)
+    bench = drafting(*sids)
+    bench.fake.refused = set(sids)
+    for sid in sids:
+        bench.order(sid, 1, gamma=1)
+    bench.settle()
+    assert bench.events() == [Lost(sid, LossCode.RUNNER, BAD_JOB) for sid in sids]
+
+
 def test_a_pass_that_fails_costs_its_sessions_only() -> None:
     bench = drafting(1, 2)
     bench.order(1, 1)

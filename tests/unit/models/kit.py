@@ -75,8 +75,11 @@ def write_model(folder: Path, *, rows: int = 270, layers: int = 3) -> Path:
     return write_tokenizer(folder)
 
 
-def write_gguf(path: Path) -> Path:
-    """Write a random one-layer Llama with 4-bit and float32 tensors and a byte-level tokenizer; return the path."""
+def write_gguf(path: Path, *, without: str = "") -> Path:
+    """Write a random one-layer Llama with 4-bit and float32 tensors and a byte-level tokenizer; return the path.
+
+    A tensor may be left out by its name.
+    """
     import gguf
     import numpy as np
 
@@ -115,6 +118,7 @@ def write_gguf(path: Path) -> Path:
         "blk.0.ffn_up": (64, 32),
         "blk.0.ffn_down": (32, 64),
     }
+    shapes.pop(without, None)
     for name, shape in shapes.items():
         values = random.normal(0.0, 0.3, shape).astype(np.float32)
         if len(shape) == 1:

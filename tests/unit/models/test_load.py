@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from foreword.errors import Corrupted, ForewordError, InvalidField, Mismatch, NotFound
 from foreword.models.convert import converted
 from foreword.models.dtype import Dtype
+from foreword.models.fast_tokenizer import FastTokenizer
 from foreword.models.identity import real_model_info, weights_digest
 from foreword.models.load import load_model
 from foreword.models.local import cached_folder, local_folder
@@ -79,6 +82,114 @@ def test_digests_are_kept_until_a_file_changes(folder, tmp_path, monkeypatch):
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"!")
     assert weights_digest(folder, tmp_path) != first
+
+
+def changed(folder, **fields):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | fields))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 77.0}},
+        {"hidden_act": "relu"},
+        {"rms_norm_eps": 0.5},
+        {"num_attention_heads": 2},
+        {"max_position_embeddings": 64},
+        {"eos_token_id": 1},
+        {"text_config": {"sliding_window": 8}},
+    ],
+)
+def test_a_config_that_computes_something_else_is_another_model(folder, tmp_path, fields):
+    first = weights_digest(folder, tmp_path)
+    changed(folder, **fields)
+    assert weights_digest(folder, tmp_path) != first
+
+
+def test_how_a_config_was_saved_is_no_part_of_a_model(folder, tmp_path):
+    changed(folder, text_config={"hidden_size": 3})
+    first = weights_digest(folder, tmp_path)
+    path = folder / "config.json"
+    turned = dict(reversed(json.loads(path.read_bytes()).items()))
+    path.write_text(json.dumps(turned, indent=7))
+    saved = {"transformers_version": "4.0", "_name_or_path": "elsewhere", "torch_dtype": "bfloat16", "use_cache": False}
+    changed(folder, **saved, text_config={"hidden_size": 3, **saved})
+    assert weights_digest(folder, tmp_path) == first
+
+
+def _without(folder, *parts):
+    path = folder / "model.safetensors"
+    held = load_file(path)
+    save_file({name: one for name, one in held.items() if not any(p in name for p in parts)}, path, {"format": "pt"})
+
+
+def _no_query(folder):
+    _without(folder, "layers.1.self_attn.q_proj")
+
+
+def _too_few_layers_stored(folder):
+    changed(folder, num_hidden_layers=9, layer_types=None)
+
+
+def _too_many_layers_stored(folder):
+    changed(folder, num_hidden_layers=2, layer_types=None)
+
+
+def _no_head(folder):
+    _without(folder, "lm_head")
+
+
+def _spare(folder):
+    path = folder / "model.safetensors"
+    save_file(load_file(path) | {"model.spare": torch.zeros(3)}, path, {"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("harm", "wanted"),
+    [
+        (_no_query, "model.layers.1.self_attn.q_proj.weight is missing"),
+        (_too_few_layers_stored, "model.layers.3.input_layernorm.weight and 53 more are missing"),
+        (_too_many_layers_stored, "model.layers.2.input_layernorm.weight and 8 more are stored but not used"),
+        (_no_head, "lm_head.weight is missing"),
+        (_spare, "model.spare is stored but not used"),
+    ],
+)
+def test_a_model_is_all_that_its_config_names_and_no_more(folder, tmp_path, harm, wanted):
+    harm(folder)
+    with pytest.raises(Mismatch, match=re.escape(wanted)):
+        load_model(parse_source(str(folder)), cache=tmp_path)
+
+
+def test_the_first_layers_alone_need_no_others_but_all_of_their_own(folder, tmp_path):
+    _without(folder, "layers.2.mlp")
+    load_model(parse_source(f"{folder}#layers=1"), cache=tmp_path)
+    _spare(folder)
+    with pytest.raises(Mismatch, match=r"model\.spare is stored"):
+        load_model(parse_source(f"{folder}#layers=1"), cache=tmp_path)
+    _without(folder, "layers.0.mlp.up", "model.spare")
+    with pytest.raises(Mismatch, match=r"layers\.0\.mlp\.up_proj\.weight is missing"):
+        load_model(parse_source(f"{folder}#layers=1"), cache=tmp_path)
+
+
+def test_a_tied_head_is_not_missing(folder, tmp_path):
+    changed(folder, tie_word_embeddings=True)
+    _no_head(folder)
+    module = load_model(parse_source(str(folder)), cache=tmp_path).module
+    assert module.get_output_embeddings().weight is module.get_input_embeddings().weight
+
+
+def test_an_end_that_the_embedding_has_no_row_for_is_refused(tmp_path, folder):
+    with pytest.raises(Mismatch, match="eos_token_id: got 2, wanted token ids below 2"):
+        real_model_info(
+            parse_source(str(folder)),
+            folder,
+            FastTokenizer(folder),
+            embedding_rows=2,
+            longest_context=9,
+            dtype=Dtype.FLOAT32,
+            cache=tmp_path,
+        )
 
 
 def test_a_larger_tokenizer_than_embedding(tmp_path, folder):
@@ -196,6 +307,13 @@ def test_an_unfinished_conversion_is_done_again(tmp_path):
     (unfinished / "config.json").write_text("half")
     assert json.loads((converted(path, tmp_path / "cache") / "config.json").read_text())["model_type"] == "llama"
     assert not unfinished.exists()
+
+
+def test_a_gguf_file_that_lacks_a_tensor_is_refused(tmp_path):
+    path = write_gguf(tmp_path / "tiny.gguf", without="blk.0.attn_q")
+    with pytest.raises(Mismatch, match=r"tiny\.gguf: model\.layers\.0\.self_attn\.q_proj\.weight is missing"):
+        converted(path, tmp_path / "cache")
+    assert not list((tmp_path / "cache" / "converted").glob("*/"))
 
 
 def test_what_is_no_gguf_file_is_refused_in_one_line(tmp_path):

@@ -121,6 +121,33 @@ def test_every_id_that_ends_a_text_counts(folder):
     assert tokenizer.defaults == GenerationDefaults(temperature=0.6, top_k=20)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("generation_config.json", '{"temperature": "hot"}', "temperature: got 'hot', wanted a number"),
+        ("generation_config.json", '{"temperature": true}', "temperature: got True, wanted a number"),
+        ("generation_config.json", '{"temperature": NaN}', "temperature: got nan, wanted a number from 0 to 100"),
+        ("generation_config.json", '{"top_p": 5}', "top_p: got 5, wanted a number over 0 and up to 1"),
+        ("generation_config.json", '{"min_p": -1}', "min_p: got -1, wanted a number from 0 to 1"),
+        ("generation_config.json", '{"repetition_penalty": 0}', "repetition_penalty: got 0, wanted"),
+        ("generation_config.json", '{"top_k": 2.5}', "top_k: got 2.5, wanted a whole number"),
+        (
+            "generation_config.json",
+            '{"eos_token_id": 99999}',
+            "eos_token_id: got 99999, wanted token ids from 0 to 260",
+        ),
+        ("generation_config.json", '{"eos_token_id": [1, "a"]}', "eos_token_id: got 'a', wanted token ids"),
+        ("config.json", '{"eos_token_id": -1}', "eos_token_id: got -1, wanted token ids"),
+        ("config.json", '{"eos_token_id": true}', "eos_token_id: got True, wanted token ids"),
+    ],
+)
+def test_what_no_request_could_ask_for_is_refused_where_the_model_is_loaded(folder, name, text, wanted):
+    (folder / name).write_text(text)
+    with pytest.raises(Corrupted) as caught:
+        FastTokenizer(folder)
+    assert f"{folder / name}: {wanted}" in caught.value.message
+
+
 def test_defaults_are_nothing_where_the_makers_say_nothing(folder):
     assert FastTokenizer(folder).defaults == GenerationDefaults()
 

@@ -14,6 +14,7 @@ import pytest
 import structlog
 from safetensors import safe_open
 from safetensors.numpy import save_file
+from structlog.testing import capture_logs
 
 from draft_service.drafters.build import DrafterConfig, build_drafter
 from draft_service.drafters.vocabulary import VocabularyMap
@@ -75,7 +76,7 @@ def test_card_says_what_it_is_and_eval_finds_the_same_again(made: Path, capsys: 
     assert run(["distill", "eval", str(made / "draft"), "--tokens", "900", *prompts, "--json", "--threads", "1"]) == 0
     report = json.loads(capsys.readouterr().out)
     for name in ("overlap", "agreement", "covered", "positions"):
-        assert report["measured"][name] == report["written"][name] == card.figures[name]
+        assert report["measured"][name] == report["written"][name] == getattr(card.figures, name)
     assert 0 < report["measured"]["overlap"] <= report["measured"]["covered"] <= 1
 
 
@@ -95,6 +96,11 @@ def rewritten(draft: Path, change: Callable[[dict[str, Any]], None]) -> None:
     card = json.loads((draft / CARD).read_text())
     change(card)
     (draft / CARD).write_text(json.dumps(card))
+
+
+def scaled(scales: Any) -> Callable[[dict[str, Any]], None]:
+    """Return what puts other fitted scales into a card."""
+    return lambda card: card["figures"].update(temperature_scales=scales)
 
 
 def cut(draft: Path) -> None:
@@ -131,6 +137,21 @@ def other_map(draft: Path) -> None:
         (lambda draft: rewritten(draft, lambda card: card.pop("head")), Corrupted, "head: Field required"),
         (lambda draft: rewritten(draft, lambda card: card.update(layers=[0])), Mismatch, "too many"),
         (lambda draft: (draft / CARD).unlink(), NotFound, f"no {CARD}"),
+        (lambda draft: rewritten(draft, lambda card: card.update(layer_types=["full_attention"])), Corrupted, "got 1"),
+        (lambda draft: rewritten(draft, lambda card: card.update(layers=[0, -1])), Corrupted, "layers.1: "),
+        *(
+            (lambda draft, scales=scales: rewritten(draft, scaled(scales)), Corrupted, words)
+            for scales, words in (
+                ({"abc": 1.0}, r"figures\.temperature_scales\.abc\.\[key\]: String should match"),
+                ([1, 2], r"figures\.temperature_scales: Input should be an object"),
+                (None, r"figures\.temperature_scales: Input should be an object"),
+                ({"1": "x"}, r"figures\.temperature_scales\.1: Input should be a valid number"),
+                ({"1": 0.0}, r"figures\.temperature_scales\.1: Input should be greater than 0"),
+                ({"1": -1.0}, r"figures\.temperature_scales\.1: Input should be greater than 0"),
+                ({"1": float("nan")}, r"figures\.temperature_scales\.1: Input should be a finite number"),
+                ({"1": 1000}, r"figures\.temperature_scales\.1: Input should be less than or equal to 10"),
+            )
+        ),
     ],
 )
 def test_a_draft_that_is_not_as_it_was_made_is_refused(
@@ -148,9 +169,61 @@ def test_a_draft_for_another_target_is_refused(made: Path, tmp_path: Path) -> No
         load(made, target=str(other))
 
 
+def test_a_draft_of_the_same_target_under_another_digest_serves_and_says_so(made: Path, tmp_path: Path) -> None:
+    """Digests of before did not count the config; what it tells others is the digest of today."""
+    shutil.copytree(made / "draft", tmp_path / "draft")
+    rewritten(tmp_path / "draft", lambda card: card["target"].update(weights_digest="0" * 64))
+    with capture_logs() as logs:
+        loaded = load_draft(tmp_path / "draft", cache=made / "cache", threads=1)
+    today = read_card(made / "draft").target.weights_digest
+    assert loaded.info.made_for == today
+    assert [(line["made_with"], line["loaded"]) for line in logs if "made_with" in line] == [("0" * 64, today)]
+
+
 def test_sampling_into_a_corpus_of_another_kind_is_refused(made: Path) -> None:
     with pytest.raises(InvalidField, match=r"with which .* was begun"):
         Corpus(made / "corpus").claim({"seed": 77})
+
+
+@pytest.mark.parametrize(("text", "words"), [("", "wanted JSON"), ('{"seed"', "wanted JSON"), ("[]", "JSON object")])
+def test_a_corpus_that_does_not_say_how_it_is_made_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    corpus = Corpus(tmp_path)
+    corpus.claim({"seed": 3})
+    corpus.claim({"seed": 3})
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.json"]
+    (tmp_path / "corpus.json").write_text(text)
+    with pytest.raises(Corrupted, match=rf"corpus\.json: .*{words}"):
+        corpus.claim({"seed": 3})
+
+
+def test_a_corpus_says_all_of_how_it_is_made_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed while it writes leaves a part of a file, here under another name."""
+
+    def killed(path: Path, text: str, *_: Any) -> int:
+        with path.open("w") as file:
+            file.write(text[:5])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", killed)
+        with pytest.raises(KeyboardInterrupt):
+            Corpus(tmp_path).claim({"seed": 3})
+    Corpus(tmp_path).claim({"seed": 3})
+    assert json.loads((tmp_path / "corpus.json").read_text()) == {"seed": 3}
+
+
+def test_training_goes_on_from_no_checkpoint_of_other_layers(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(made / "draft", tmp_path / "draft")
+    asked = ["distill", "train", str(tmp_path / "draft"), "--corpus", str(made / "corpus"), "--threads", "1"]
+    asked += ["--target", str(made / "target"), "--head", "200", "--epochs", "2", "--batch", "2048", "--name", "tiny"]
+    before = (made / "draft" / CARD).read_bytes()
+    assert run([*asked, "--layers", "0,1"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "of a run with layers [0, 2]" in said
+    assert "wanted one with layers [0, 1], or none" in said
+    assert (tmp_path / "draft" / CARD).read_bytes() == before
 
 
 def test_a_folder_is_a_draft_by_its_card(made: Path) -> None:

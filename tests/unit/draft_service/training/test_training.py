@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,10 +21,12 @@ from draft_service.training.picking import pick
 from draft_service.training.prompts import FREE, PromptGenerator
 from draft_service.training.sampling import Sampler, SamplingPlan
 from draft_service.training.trainer import Progress, Trainer, TrainingPlan
+from foreword.errors import InvalidField
 from foreword.laws.parameters import LawParameters
 from foreword.models.source import parse_source
 from foreword.runner.build import build_runner
 from foreword.testing.synthetic import Side
+from foreword.values import replace
 from tests.unit.runner.tiny import V, config, module
 
 
@@ -128,10 +132,20 @@ def test_batches_hold_every_answer_once_and_know_their_rows() -> None:
     assert sorted(seen) == sorted(int(token) for text in texts for token in text.output)
 
 
-def train(checkpoint: Path, stop: int | None = None) -> Student:
-    student = Student(module(config("llama")), layers=(0, 2), ids=range(V))
-    plan = TrainingPlan(epochs=4, tokens=400, warmup=4, checkpoint_every=3, rate=5e-3)
-    trainer = Trainer(student, answers(40), range(V), plan=plan, checkpoint=checkpoint)
+def train(
+    checkpoint: Path,
+    stop: int | None = None,
+    *,
+    layers: tuple[int, ...] = (0, 2),
+    target: str = "a",
+    texts: Sequence[Answer] | None = None,
+    head: Sequence[int] = range(V),
+    rate: float = 5e-3,
+) -> Student:
+    student = Student(module(config("llama")), layers=layers, ids=head)
+    plan = TrainingPlan(epochs=4, tokens=400, warmup=4, checkpoint_every=3, rate=rate)
+    texts, origin = answers(40) if texts is None else texts, {"layers": layers, "target": target}
+    trainer = Trainer(student, texts, head, plan=plan, origin=origin, checkpoint=checkpoint)
 
     def progress(at: Progress) -> None:
         if at.step == stop:
@@ -156,3 +170,34 @@ def test_an_interrupted_training_ends_with_the_same_weights_and_learns(tmp_path:
     assert after.overlap > 1.5 * before.overlap
     assert after.agreement > 5 * before.agreement
     assert not any("embed" in name for name in whole.trained()), "the target's own embedding is not trained"
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of the plain run, at its third step."""
+    checkpoint = tmp_path_factory.mktemp("begun") / "checkpoint.safetensors"
+    with pytest.raises(KeyboardInterrupt):
+        train(checkpoint, stop=4)
+    return checkpoint
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"layers": (0, 1)}, r"of a run with layers \[0, 2\]', wanted one with layers \[0, 1\], or none"),
+        ({"target": "b"}, "of a run with target a', wanted one with target b"),
+        ({"head": [*range(1, V), 0]}, "of a run with head "),
+        ({"rate": 4e-3}, "of a run with rate 0.005', wanted one with rate 0.004"),
+        ({"texts": [*answers(39), replace(answers(40)[-1], temperature=0.7)]}, "of a run with texts "),
+        ({"texts": answers(40)[::-1]}, "of a run with texts "),
+        (
+            {"texts": [*answers(39), replace(answers(40)[-1], logprobs=answers(40)[-1].logprobs * np.float16(1.5))]},
+            "of a run with texts ",
+        ),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_not_gone_on_from(begun: Path, other: dict[str, Any], words: str) -> None:
+    before = begun.read_bytes()
+    with pytest.raises(InvalidField, match=words):
+        train(begun, **other)
+    assert begun.read_bytes() == before
