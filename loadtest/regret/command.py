@@ -18,7 +18,7 @@ from loadtest.bench.command import bench_command
 from loadtest.bench.findings import Findings
 from loadtest.bench.frame import Destination, carry_out
 from loadtest.bench.progress import Progress
-from loadtest.regret import real, report
+from loadtest.regret import pair, pair_report, real, report
 from loadtest.regret.cells import grid
 from loadtest.regret.drift import SCENES, Drifted, drift
 from loadtest.regret.judge import Judged, judge
@@ -36,6 +36,8 @@ class Part(Enum):
     LOAD = "load"
     REAL = "real"
     """Some cells of the grid on this machine, which should have nothing else to do."""
+    PAIR = "pair"
+    """The embedded target with its bundled draft."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class Plan:
     seeds: int
     seconds: float
     processes: int
+    draft: str = "bundled"
+    drafter: str = "mixed"
 
     def work(self) -> list[tuple[str, Callable[[], Any]]]:
         """Return what is to be played, by name, the longest first."""
@@ -60,17 +64,22 @@ class Plan:
         return made
 
 
+_STEPS = {Part.REAL: len(real.CELLS), Part.PAIR: pair.PROMPTS}
+
+
 def regret(
     only: Annotated[list[Part] | None, typer.Option(help="Only this part; may be given again.")] = None,
     seeds: Annotated[int, typer.Option(help="Runs of each γ; more than there are γs.", min=1, max=1000)] = 20,
     seconds: Annotated[float, typer.Option(help="Virtual time of a run.", min=3.0, max=3600.0)] = 10.0,
     processes: Annotated[int, typer.Option(help="Runs at the same time.", min=1, max=256)] = 2,
+    draft: Annotated[str, typer.Option(help="The draft of the real pair.")] = "bundled",
+    drafter: Annotated[str, typer.Option(help="How it drafts: model or mixed; empty takes what it is.")] = "mixed",
     json: options.Json = None,
     plot: options.Plot = None,
 ) -> None:
     """Hold the measured γ against the best fixed one over agreement, network, load and change, in virtual time."""
-    plan = Plan(tuple(only or Part), seeds, seconds, processes)
-    settings = {"parts": [part.value for part in plan.parts], "seeds": seeds, "seconds": seconds}
+    plan = Plan(tuple(only or Part), seeds, seconds, processes, draft, drafter)
+    settings = {"parts": [part.value for part in plan.parts], "seeds": seeds, "seconds": seconds, "draft": draft}
     carry_out(partial(_measure, plan), settings, Destination(json, plot))
 
 
@@ -79,7 +88,7 @@ command = bench_command("regret", regret)
 
 async def _measure(plan: Plan, progress: Progress) -> Findings:
     work = plan.work()
-    progress.begin(len(work) + (len(real.CELLS) if Part.REAL in plan.parts else 0))
+    progress.begin(len(work) + sum(steps for part, steps in _STEPS.items() if part in plan.parts))
     loop = asyncio.get_running_loop()
     with ProcessPoolExecutor(plan.processes, mp_context=multiprocessing.get_context("spawn")) as pool:
 
@@ -94,6 +103,8 @@ async def _measure(plan: Plan, progress: Progress) -> Findings:
         progress.now(f"real time: {cell.name}")
         found.append(await real.compare(cell))
         progress.done()
+    if Part.PAIR in plan.parts:
+        found.append(await pair.measure(progress, draft=plan.draft, drafter=plan.drafter))
     return _findings(found)
 
 
@@ -107,6 +118,7 @@ def _findings(found: Sequence[Any]) -> Findings:
         *([report.of_drift(drifts)] if drifts else []),
         *([report.of_load(loads)] if loads else []),
         *([report.of_real(reals)] if reals else []),
+        *(pair_report.of_pair(one) for one in found if isinstance(one, pair.Measured)),
     ]
     return Findings(
         figures={name: value for part in parts for name, value in part.figures.items()},
