@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from itertools import accumulate
 
 from orchestrator.control.choice import RoundCost, best, rates
 from orchestrator.control.costs import Costs, Round
@@ -128,32 +129,57 @@ class AdaptiveGamma:
         fixed = bounds.least == bounds.most
         if fixed_us is None or candidate_us is None or plain_us is None or bounds.most == 0:
             return Choice(bounds.start, Why.FIXED if fixed else Why.START)
-        cost = RoundCost(max(0.0, fixed_us - costs.settling_us), candidate_us, now.price)
+        queue_us = min(costs.queue_us, fixed_us)
         kept, written = self._survival.kept(bounds.most), self._survival.written(bounds.most)
+        in_step = RoundCost(fixed_us - queue_us, candidate_us, now.price)
+        # Sessions that have just begun queue until they are in step.
+        cost = in_step if costs.young else RoundCost(fixed_us, candidate_us, now.price)
         values = rates(kept, written, cost, plain_us)
+        lengths = rates(kept, written, in_step, plain_us)
         gamma, why = bounds.most, Why.FIXED
         if not fixed:
-            gamma, why = self._among(values, now.at_us, cost, plain_us, kept)
-        worth = max(values[gamma], 0.0) * (costs.modelled_us or candidate_us) + now.price
+            gamma, why = self._among(values, lengths, _Prospect(now.at_us, cost, plain_us, kept))
+        worth = max(lengths[gamma], 0.0) * (costs.modelled_us or candidate_us) + now.price
         # A draft compares the survival of what it has just drawn: the next candidate's is that times its own rate.
         threshold = worth / max(_LEAST_RATE, self._survival.rate)
         return Choice(gamma, why, tuple(kept), tuple(values), cost, plain_us, threshold)
 
-    def _among(
-        self, values: list[float], now_us: int, cost: RoundCost, plain_us: float, kept: list[float]
-    ) -> tuple[int, Why]:
+    def _among(self, values: list[float], lengths: list[float], prospect: _Prospect) -> tuple[int, Why]:
+        """Choose between blocks and none by `values`, and how long blocks are by `lengths`.
+
+        The latter leave out what blocks wait for a step: those of a step wait for the longest of them, and whoever
+        reckons that wait as given makes his own as long, until all are too long.
+        """
         bounds, last = self._bounds, self._choice
-        gamma = best(values, least=bounds.least, most=bounds.most)
+        most = min(bounds.most, bounds.start) if self._costs.young else bounds.most
         held = min(bounds.most, max(bounds.least, 0 if last.why is Why.PROBE else last.gamma))
-        if gamma > 0 and (last.why is Why.START or values[gamma] > HYSTERESIS * values[held]):
+        gamma = best(lengths, least=max(1, bounds.least), most=most)
+        enough = values[0] if last.why is Why.START or held > 0 else HYSTERESIS * values[0]
+        if bounds.least > 0 or values[gamma] > enough:
+            if held > 0 and last.why is not Why.START and lengths[gamma] <= HYSTERESIS * lengths[held]:
+                return held, Why.KEPT
             return gamma, Why.BEST
-        if gamma > 0 and held > 0:
-            return held, Why.KEPT
-        probe = best(values, least=1, most=bounds.most)
-        # A round takes longer than its tokens would have taken plainly, and the change to it takes a step.
-        round_us = cost.fixed_us + cost.candidate_us * probe
-        lost_us = max(0.0, round_us - (1.0 + sum(kept[:probe])) * plain_us) + plain_us
-        early = self._costs.queue_us > _QUEUED * cost.fixed_us
-        if self._probing.due(now_us, lost_us=lost_us, round_us=round_us, early=early):
-            return probe, Why.PROBE
-        return 0, Why.BEST
+        return (prospect.gamma, Why.PROBE) if self._looks(prospect) else (0, Why.BEST)
+
+    def _looks(self, prospect: _Prospect) -> bool:
+        """Whether it is time to look whether blocks would pay by now."""
+        early = self._costs.queue_us > _QUEUED * prospect.cost.fixed_us
+        return self._probing.due(prospect.at_us, lost_us=prospect.lost_us, round_us=prospect.round_us, early=early)
+
+
+class _Prospect:
+    """What a round with a block would cost a session that decodes plainly, with as many candidates as lose least.
+
+    It takes longer than its tokens would have taken plainly, its rows take from others, and the change takes a step.
+    """
+
+    def __init__(self, at_us: int, cost: RoundCost, plain_us: float, kept: list[float]) -> None:
+        self.at_us = at_us
+        self.cost = cost
+        losses = [
+            cost.fixed_us + cost.candidate_us * gamma - (tokens - cost.price * gamma) * plain_us
+            for gamma, tokens in enumerate(accumulate(kept, initial=1.0))
+        ]
+        self.gamma = min(range(1, len(losses)), key=losses.__getitem__)
+        self.lost_us = max(0.0, losses[self.gamma]) + plain_us
+        self.round_us = cost.fixed_us + cost.candidate_us * self.gamma

@@ -130,10 +130,9 @@ class Costs:
         return self._queue.median or 0.0
 
     @property
-    def settling_us(self) -> float:
-        """What of the first rounds is likely to pass: sessions that have just begun are not in step yet, and queue."""
-        young = self._rounds < _YOUNG and (self._link is None or self._link._rounds < _LINK_YOUNG)
-        return self.queue_us if young else 0.0
+    def young(self) -> bool:
+        """Whether what is measured may be of a beginning only: sessions are not in step yet, no price is known."""
+        return self._rounds < _YOUNG and (self._link is None or self._link._rounds < _LINK_YOUNG)
 
     @property
     def block_us(self) -> int:
