@@ -47,7 +47,7 @@ def run(channel: Channel, config: EngineConfig) -> None:
     drafter = build_drafter(config.drafter)
     costs = measure_costs(drafter)
     room = bounded_room(config.policy.room, drafter.abilities)
-    engine = Engine(drafter, replace(config.policy, room=room), time.monotonic_ns)
+    engine = Engine(drafter, replace(config.policy, room=room), time.monotonic_ns, costs=costs)
     gc.freeze()  # what loading left is never garbage; scanning it takes longer than a drafting step
     channel.ready(Ready(drafter.abilities, costs))
     while True:

@@ -171,7 +171,7 @@ def check_forks(runner: Runner) -> None:
     salt = next(SALTS)
     opened(runner, 0, TEXT[:45], salt=salt, committed=20)
     free = runner.memory.free
-    texts = {slot: TEXT[:length] + (slot, *OTHER[slot : slot + 20]) for slot, length in ((1, 45), (2, 41), (3, 16))}
+    texts = {slot: (*TEXT[:length], slot, *OTHER[slot : slot + 20]) for slot, length in ((1, 45), (2, 41), (3, 16))}
     for slot, length in ((1, 45), (2, 41), (3, 16), (4, 0)):
         runner.open(slot, salt=salt)
         runner.fork(0, slot, length)
