@@ -44,8 +44,9 @@ def gain_ns(stake: Stake, pass_ns: float) -> float:
 
 
 def worth_a_pass(stakes: Sequence[Stake], pass_ns: float) -> bool:
-    """Whether sessions together gain more by a pass than they lose."""
-    return bool(stakes) and sum(gain_ns(stake, pass_ns) for stake in stakes) > 0.0
+    """Whether sessions together gain more by a pass than they lose; one that takes no time is worth it."""
+    useful = any(stake.gains > 0.0 for stake in stakes)
+    return useful and sum(gain_ns(stake, pass_ns) for stake in stakes) >= 0.0
 
 
 def affordable(

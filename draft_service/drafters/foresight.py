@@ -47,9 +47,10 @@ class Foresight(Protocol):
         Raises as `step` does. A ranking leaves out the candidate at its place: it is not what comes instead of it.
         """
 
-    def take_over(self, slot: int, branch: int, session: Session, *, shipped: bool) -> bool:
-        """Let a session go on in its slot as a branch has, which is closed; `session` is without the branch's block.
+    def take_over(self, slot: int, branch: int, session: Session, prepared: Session, *, shipped: bool) -> bool:
+        """Let a session go on in its slot as a branch has, which is closed.
 
-        Return whether it does: a drafter may have something better to go on with, unless the block is shipped, and
-        then nothing happens. What the branch has drawn has no say in that.
+        `session` has begun its block, `prepared` is the same with what the branch has drawn. Return whether the session
+        goes on so: unless the block is shipped, a drafter may have something better to go on with, and then nothing
+        happens. What the branch has drawn has no say in that.
         """

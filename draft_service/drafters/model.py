@@ -113,7 +113,7 @@ class ModelDrafter:
             for job, plan, rows in zip(jobs, looks, logits[len(pens) :], strict=True)
         ]
 
-    def take_over(self, slot: int, branch: int, session: Session, *, shipped: bool) -> bool:
+    def take_over(self, slot: int, branch: int, session: Session, prepared: Session, *, shipped: bool) -> bool:
         """Let a session's slot hold what the branch's does; its estimates go on with the branch's block."""
         self._leads.take_over(slot, branch, session.context_from)
         self._runner.truncate(slot, 0)

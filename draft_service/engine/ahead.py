@@ -113,9 +113,7 @@ class Ahead:
         followers = tree.followers
         came = None if session.phase is Phase.GONE else what_came(root.session, session)
         chosen = root.children.get(name_of(session.writing)) if begins(session) and session.writing else None
-        if chosen is not None and not self._foresight.take_over(
-            slot, chosen.slot, session, shipped=self._is_shipped(chosen, session)
-        ):
+        if chosen is not None and not self._take_over(slot, chosen, session):
             chosen = None
         if came is not None:
             hit = chosen is not None and bool(chosen.written)
@@ -132,6 +130,10 @@ class Ahead:
             self._rebase(chosen)
             self._trees[slot] = Tree(tree.entry, chosen, now_ns)
         return session, (*actions, *more)
+
+    def _take_over(self, slot: int, chosen: Branch, session: Session) -> bool:
+        shipped = self._is_shipped(chosen, session)
+        return self._foresight.take_over(slot, chosen.slot, session, chosen.gathered(), shipped=shipped)
 
     def _rebase(self, root: Branch) -> None:
         """Make a branch the root of its tree."""
@@ -205,15 +207,17 @@ class Ahead:
             self._outgoing.foresaw(Fate.PREPARED, guess.ending)
 
     def _ship(self, tree: Tree) -> None:
-        """Send the likeliest blocks that are complete, up to as many as the newest order allows."""
-        session = tree.entry.session
-        most = session.order.alternatives if session.order is not None else 0
-        if not most:
+        """Send the likeliest blocks as they are complete; so many may be ahead as the newest order allows."""
+        session, followers = tree.entry.session, tree.followers
+        allowed = session.order.alternatives if session.order is not None else 0
+        left = allowed - sum(branch.shipped_ns is not None for branch in followers)
+        if left <= 0:
             return
-        likeliest = sorted(tree.followers, key=lambda branch: -branch.probability)[:most]
-        for branch in likeliest:
-            belongs = branch.session.target.ticket == session.target.ticket
-            if branch.pen is None and branch.shipped_ns is None and belongs:
+        ticket = session.target.ticket
+        waiting = [one for one in followers if one.shipped_ns is None and one.session.target.ticket == ticket]
+        waiting.sort(key=lambda branch: -branch.probability)
+        for branch in waiting[:left]:
+            if branch.pen is None:
                 assert branch.guess is not None
                 branch.shipped_ns = self._now_ns()
                 self._outgoing.push(session.target.address, to_block(branch.session))

@@ -224,7 +224,7 @@ class Engine:
         while self._table.committed > room:
             text = f"tokens: {self._table.committed} are open, wanted at most {room}, and this session is the youngest"
             self._keeper.lose(self._table.youngest(), LossCode.EVICTED, text)
-        if self._resident <= room:
+        if self._drafter.resident_tokens <= room or self._resident <= room:
             return
         resting = [entry for entry in self._table.resting() if entry.session.cached > 0]
         for entry in sorted(resting, key=lambda entry: entry.touched_ns):
