@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draft_service.drafters.choosing import Manner
-from draft_service.drafters.plan import LIKELIEST, Plan
+from draft_service.drafters.plan import LIKELIEST, Plan, argmax
 from foreword.laws.law import Ids, Law
 from foreword.laws.sampling import match_ranking
 from foreword.protocol.messages import Tokens
@@ -45,9 +45,9 @@ def rank_logits(row: NDArray[np.float32], ids: Ids, *, most: int) -> Ranking | N
 
     Ties go to the lowest id.
     """
-    best = _largest(row, max(most, 2))
-    if not -math.inf < row[best[0]] < math.inf:
+    if argmax(row) is None:
         return None
+    best = _largest(row, max(most, 2))
     lead = float(row[best[0]] - row[best[1]]) if len(best) > 1 else math.inf
     return tuple(int(ids[column]) for column in best[:most] if row[column] > -math.inf), lead
 
