@@ -91,12 +91,13 @@ class Ahead:
                 self._outgoing.count(f"shipped_{receipt.code.name.lower()}")
 
     def came_up(self, link: LinkUp) -> None:
-        """A link came up: what was shipped to that target before went to nobody."""
+        """A link came up: what was shipped to that target before went to nobody, and goes again."""
         for tree in self._trees.values():
             if tree.entry.session.target.address == link.address:
                 for branch in tree.followers:
                     if branch.shipped_ns is not None and branch.shipped_ns < link.up_ns:
                         branch.shipped_ns = None
+                self._ship(tree)
 
     def release(self) -> bool:
         """Free all branches, for the sake of memory; return whether there were any."""
