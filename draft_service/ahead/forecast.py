@@ -67,18 +67,18 @@ class Forecast:
         self._acceptance = Acceptance()
         self._curves = {ending: Curve(before) for ending, before in _BEFORE.items()}
 
-    def guesses(self, ids: Tokens, outlook: Outlook, *, most: int) -> list[Guess]:
-        """Return the likeliest outcomes of a block of candidates, at most `most`, likeliest first."""
+    def guesses(self, ids: Tokens, outlook: Outlook, *, most: int, least: float = 0.0) -> list[Guess]:
+        """Return the likeliest outcomes of a block of candidates, likeliest first: those that come with `least`."""
         found: list[Guess] = []
         survival = 1.0
         for kept, ranking in enumerate(outlook.rankings):
             ending = _ending(kept, ids)
             curve = self._curves[ending]
             keeps = self._acceptance.estimate(kept, outlook.leads[kept]) if kept < len(ids) else 0.0
-            found += [
-                Guess(kept, token, ending, rank, survival * (1.0 - keeps) * curve.of(rank))
-                for rank, token in enumerate(ranking[:RANKS])
-            ]
+            for rank, token in enumerate(ranking[:RANKS]):
+                probability = survival * (1.0 - keeps) * curve.of(rank)
+                if probability >= least:
+                    found.append(Guess(kept, token, ending, rank, probability))
             survival *= keeps
         found.sort(key=lambda guess: -guess.probability)
         return found[:most]

@@ -19,7 +19,7 @@ from draft_service.drafters.foresight import Foresight
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.port import Drafter
 from draft_service.engine.branches import Branch, Tree, Waits
-from draft_service.engine.foreplan import Foreplan, Pass
+from draft_service.engine.foreplan import Foreplan, Pass, open_looks
 from draft_service.engine.outgoing import Fate, Outgoing
 from draft_service.engine.table import Entry
 from draft_service.engine_messages import LinkUp
@@ -52,6 +52,10 @@ class Ahead:
         self._waits = Waits()
         self._plan = Foreplan(times, self._waits, self._forecast, branches=branches)
         self._trees: dict[int, Tree] = {}
+        self._next: Pass | None = None
+        """The pass that was found worth its time when last asked, while nothing has happened since."""
+        self._shipped: dict[int, list[int]] = {}
+        """Rounds of blocks that were shipped, those too whose outcomes did not come: they wait at the target."""
 
     @property
     def tokens(self) -> int:
@@ -69,6 +73,7 @@ class Ahead:
         """Return the outcome of a transition, with the block that was prepared for it if there is one."""
         session, actions = outcome
         now_ns = self._now_ns()
+        self._next = None
         tree = self._trees.get(entry.slot)
         if tree is not None:
             if not any(isinstance(action, Free) for action in actions) and _is_out(session, tree.root):
@@ -80,6 +85,7 @@ class Ahead:
             self._trees[entry.slot] = Tree.of(entry, outcome[0], now_ns)
         if outcome[0].phase is Phase.GONE:
             self._waits.forget(entry.slot)
+            self._shipped.pop(entry.slot, None)
         return outcome
 
     def received(self, entry: Entry, receipt: Receipt) -> None:
@@ -87,7 +93,7 @@ class Ahead:
         tree = self._trees.get(entry.slot)
         for branch in tree.followers if tree is not None else ():
             if branch.shipped_ns is not None and branch.name[:2] == (receipt.round, receipt.digest):
-                branch.shipped_ns = None
+                self._unship(entry.slot, branch)
                 self._outgoing.count(f"shipped_{receipt.code.name.lower()}")
 
     def came_up(self, link: LinkUp) -> None:
@@ -96,12 +102,19 @@ class Ahead:
             if tree.entry.session.target.address == link.address:
                 for branch in tree.followers:
                     if branch.shipped_ns is not None and branch.shipped_ns < link.up_ns:
-                        branch.shipped_ns = None
+                        self._unship(tree.entry.slot, branch)
                 self._ship(tree)
+
+    def _unship(self, slot: int, branch: Branch) -> None:
+        branch.shipped_ns = None
+        waits = self._shipped.get(slot, [])
+        if branch.name[0] in waits:
+            waits.remove(branch.name[0])
 
     def release(self) -> bool:
         """Free all branches, for the sake of memory; return whether there were any."""
         found = self.branches > 0
+        self._next = None
         for tree in self._trees.values():
             self._close(tree.followers)
             tree.give_up()
@@ -128,21 +141,13 @@ class Ahead:
         session, more = resumed(session, chosen.gathered(), stopped=chosen.stopped, shipped_ns=shipped_ns)
         if has_outcomes(session):
             chosen.slot, chosen.session = slot, session
-            self._rebase(chosen)
-            self._trees[slot] = Tree(tree.entry, chosen, now_ns)
+            self._trees[slot] = Tree.rooted(tree.entry, chosen, now_ns)
+            self._open(self._trees[slot])
         return session, (*actions, *more)
 
     def _take_over(self, slot: int, chosen: Branch, session: Session) -> bool:
         shipped = self._is_shipped(chosen, session)
         return self._foresight.take_over(slot, chosen.slot, session, chosen.gathered(), shipped=shipped)
-
-    def _rebase(self, root: Branch) -> None:
-        """Make a branch the root of its tree."""
-        share = root.probability or 1.0
-        for branch in root.all():
-            branch.depth -= 1
-            branch.probability /= share
-        root.probability, root.guess = 1.0, None
 
     @staticmethod
     def _is_shipped(branch: Branch, session: Session) -> bool:
@@ -165,12 +170,14 @@ class Ahead:
 
     def wants_a_pass(self) -> bool:
         """Whether a pass is worth its time now."""
-        return self._plan.next_pass(self._trees, self._now_ns()) is not None
+        self._next = self._plan.next_pass(self._trees, self._now_ns())
+        return self._next is not None
 
     def work(self) -> None:
         """Do one pass, if it is worth its time."""
         began_ns = self._now_ns()
-        work = self._plan.next_pass(self._trees, began_ns)
+        work = self._next or self._plan.next_pass(self._trees, began_ns)
+        self._next = None
         if work is None:
             return
         for tree, branch, job in work.looking:
@@ -191,38 +198,41 @@ class Ahead:
             self._set(tree, branch, foreseen(branch.session, job.rows, job.cached))
             branch.outlook = BLIND if isinstance(outlook, ForewordError) else outlook
         for tree in work.trees:
-            self._open(tree, [branch for one, branch, _ in work.looking if one is tree])
+            if not tree.drafting and not open_looks(tree):
+                self._open(tree)
             self._ship(tree)
 
-    def _open(self, tree: Tree, looked: list[Branch]) -> None:
+    def _open(self, tree: Tree) -> None:
         """Open branches for the likeliest outcomes of blocks that were looked behind."""
         others = sum(len(other.drafting) for other in self._trees.values())
-        for probability, parent, guess in self._plan.options(tree, looked, self._now_ns(), others=others):
+        for probability, parent, guess in self._plan.options(tree, self._now_ns(), others=others):
             session = supposed(parent.session, guess)
             if session is None:
                 continue
             slot = self._new_slot()
             self._foresight.branch(parent.slot, slot, session.cached, salt=tree.entry.salt)
             branch = Branch(slot, session, probability, guess, parent.depth + 1, Pen(slot, session))
-            parent.children[branch.name] = branch
+            tree.add(parent, branch)
             self._outgoing.foresaw(Fate.PREPARED, guess.ending)
 
     def _ship(self, tree: Tree) -> None:
         """Send the likeliest blocks as they are complete; so many may be ahead as the newest order allows."""
-        session, followers = tree.entry.session, tree.followers
-        allowed = session.order.alternatives if session.order is not None else 0
-        left = allowed - sum(branch.shipped_ns is not None for branch in followers)
+        session, slot = tree.entry.session, tree.entry.slot
+        waits = [round for round in self._shipped.get(slot, ()) if round > tree.root.name[0]]
+        left = (session.order.alternatives if session.order is not None else 0) - len(waits)
         if left <= 0:
             return
         ticket = session.target.ticket
-        waiting = [one for one in followers if one.shipped_ns is None and one.session.target.ticket == ticket]
+        waiting = [one for one in tree.followers if one.shipped_ns is None and one.session.target.ticket == ticket]
         waiting.sort(key=lambda branch: -branch.probability)
         for branch in waiting[:left]:
             if branch.pen is None:
                 assert branch.guess is not None
                 branch.shipped_ns = self._now_ns()
+                waits.append(branch.name[0])
                 self._outgoing.push(session.target.address, to_block(branch.session))
                 self._outgoing.foresaw(Fate.SHIPPED, branch.guess.ending)
+        self._shipped[slot] = waits
 
     def _set(self, tree: Tree, branch: Branch, session: Session) -> None:
         branch.session = session
@@ -232,8 +242,7 @@ class Ahead:
     def _drop(self, tree: Tree, branch: Branch) -> None:
         """Free a branch whose draw failed; nothing follows it yet."""
         self._close([branch])
-        for parent in tree.root.all():
-            parent.children = {name: child for name, child in parent.children.items() if child is not branch}
+        tree.remove(branch)
 
     def _failed(self, work: Pass) -> None:
         """A pass ahead failed, most likely for want of memory: it costs no session anything."""

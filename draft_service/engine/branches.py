@@ -112,6 +112,8 @@ class Tree:
     root: Branch
     since_ns: int
     """Since when its block is out."""
+    followers: list[Branch] = field(default_factory=list)
+    """All branches but the session's own."""
 
     @classmethod
     def of(cls, entry: Entry, session: Session, now_ns: int) -> Tree:
@@ -121,20 +123,38 @@ class Tree:
             root.outlook = BLIND
         return cls(entry, root, now_ns)
 
-    @property
-    def followers(self) -> list[Branch]:
-        """All branches but the session's own."""
-        return [branch for child in self.root.children.values() for branch in child.all()]
+    @classmethod
+    def rooted(cls, entry: Entry, root: Branch, now_ns: int) -> Tree:
+        """Return the tree of a session whose block is that of a branch, with what follows it."""
+        share = root.probability or 1.0
+        branches = list(root.all())
+        for branch in branches:
+            branch.depth -= 1
+            branch.probability /= share
+        root.probability, root.guess = 1.0, None
+        return cls(entry, root, now_ns, branches[1:])
 
     @property
     def drafting(self) -> list[Branch]:
         """Branches whose block is not complete."""
         return [branch for branch in self.followers if branch.pen is not None]
 
+    def add(self, parent: Branch, branch: Branch) -> None:
+        """Put a branch into the tree."""
+        parent.children[branch.name] = branch
+        self.followers.append(branch)
+
+    def remove(self, branch: Branch) -> None:
+        """Take a branch out of the tree that nothing follows yet."""
+        self.followers.remove(branch)
+        for parent in (self.root, *self.followers):
+            parent.children = {name: child for name, child in parent.children.items() if child is not branch}
+
     def give_up(self) -> None:
         """Prepare nothing more for this block."""
         self.root.outlook = BLIND
         self.root.children = {}
+        self.followers.clear()
 
 
 class Waits:

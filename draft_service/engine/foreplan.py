@@ -14,10 +14,14 @@ from draft_service.engine.branches import Branch, Tree, Waits
 
 DEEPEST = 2
 """Outcomes in a row that are prepared for."""
-LEAST_LIKELY = 0.05
+LEAST_LIKELY = 0.02
 """A block that comes to be with less than this is not looked behind."""
-LOOKS = 4
+LOOKS = 12
 """Most blocks of one session that a pass looks behind, once its own has been."""
+LEAST_WORTH = 0.003
+"""An outcome that comes with less than this is not prepared for."""
+HELD = 4
+"""Blocks that one session may have prepared, for each branch that may be drafted at a time."""
 _HIT_RATE = 0.7
 """Share of outcomes that were prepared, before any came."""
 _NEWEST = 0.05
@@ -93,18 +97,21 @@ class Foreplan:
             chosen = gaining
         return None
 
-    def options(self, tree: Tree, looked: list[Branch], now_ns: int, *, others: int) -> list[Option]:
-        """Return the outcomes that branches are opened for, likeliest first; `others` rows are drawn for anyway."""
-        found: list[Option] = []
-        for parent in looked:
-            assert parent.outlook is not None
-            guesses = self._forecast.guesses(parent.block, parent.outlook, most=self._branches)
-            found += [(parent.probability * guess.probability, parent, guess) for guess in guesses]
+    def options(self, tree: Tree, now_ns: int, *, others: int) -> list[Option]:
+        """Return the outcomes that branches are opened for, likeliest first; `others` rows are drawn for anyway.
+
+        They are those of all blocks that were looked behind, as far as they have none.
+        """
+        followers = tree.followers
+        drafting = sum(branch.pen is not None for branch in followers)
+        room = min(self._branches - drafting, HELD * self._branches - len(followers))
+        looked = [branch for branch in (tree.root, *followers) if branch.outlook is not None]
+        found = [option for parent in looked for option in self._outcomes(parent)] if room > 0 else []
         found.sort(key=lambda option: -option[0])
-        del found[self._branches :]
+        del found[max(0, room) :]
         wait_ns = self._waits.of(tree.entry.slot)
         window_ns = expected_left_ns(wait_ns, now_ns - tree.since_ns)
-        window_ns += max((parent.depth for parent in looked), default=0) * (wait_ns or 0.0)
+        window_ns += max((parent.depth for _, parent, _ in found), default=0) * (wait_ns or 0.0)
         count = affordable(
             [probability for probability, *_ in found],
             window_ns=window_ns,
@@ -114,6 +121,17 @@ class Foreplan:
         )
         return found[:count]
 
+    def _outcomes(self, parent: Branch) -> list[Option]:
+        assert parent.outlook is not None
+        taken = {(child.guess.kept, child.guess.token) for child in parent.children.values() if child.guess}
+        least = LEAST_WORTH / parent.probability if parent.probability > 0.0 else 1.0
+        guesses = self._forecast.guesses(parent.block, parent.outlook, most=self._branches, least=least)
+        return [
+            (parent.probability * guess.probability, parent, guess)
+            for guess in guesses
+            if (guess.kept, guess.token) not in taken
+        ]
+
     def _stake(self, tree: Tree, part: list[Branch], now_ns: int) -> Stake:
         left_ns = expected_left_ns(self._waits.of(tree.entry.slot), now_ns - tree.since_ns)
         total = min(1.0, sum(branch.probability for branch in part))
@@ -121,17 +139,21 @@ class Foreplan:
         return Stake(left_ns, total * self._hit_rate if looks else total, later=looks)
 
 
-def _part(tree: Tree) -> list[Branch]:
-    """Return the branches that would be drawn for, or else the blocks that would be looked behind."""
-    root = tree.root
-    if root.outlook is None:
-        return [root]
-    if drafting := tree.drafting:
-        return drafting
-    complete = [branch for branch in tree.followers if _is_open(branch)]
+def open_looks(tree: Tree) -> list[Branch]:
+    """Return the complete blocks that would be looked behind next, likeliest first."""
+    complete = [
+        branch
+        for branch in tree.followers
+        if branch.outlook is None
+        and branch.depth < DEEPEST
+        and branch.probability >= LEAST_LIKELY
+        and has_outcomes(branch.session)
+    ]
     return sorted(complete, key=lambda branch: -branch.probability)[:LOOKS]
 
 
-def _is_open(branch: Branch) -> bool:
-    unseen = branch.outlook is None and branch.depth < DEEPEST
-    return unseen and branch.probability >= LEAST_LIKELY and has_outcomes(branch.session)
+def _part(tree: Tree) -> list[Branch]:
+    """Return the branches that would be drawn for, or else the blocks that would be looked behind."""
+    if tree.root.outlook is None:
+        return [tree.root]
+    return tree.drafting or open_looks(tree)
