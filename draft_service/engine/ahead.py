@@ -69,8 +69,11 @@ class Ahead:
 
     # What happens to sessions
 
-    def carried_on(self, entry: Entry, outcome: Outcome) -> Outcome:
-        """Return the outcome of a transition, with the block that was prepared for it if there is one."""
+    def carried_on(self, entry: Entry, outcome: Outcome, cause_ns: int | None) -> Outcome:
+        """Return the outcome of a transition, with the block that was prepared for it if there is one.
+
+        `cause_ns` is when the message came that caused it, which may have waited for the end of a pass.
+        """
         session, actions = outcome
         now_ns = self._now_ns()
         self._next = None
@@ -80,7 +83,7 @@ class Ahead:
                 tree.root.session = session
                 return outcome
             del self._trees[entry.slot]
-            outcome = self._resolved(tree, outcome, now_ns)
+            outcome = self._resolved(tree, outcome, now_ns, waited_ns=(cause_ns or now_ns) - tree.since_ns)
         if has_outcomes(outcome[0]) and entry.slot not in self._trees:
             self._trees[entry.slot] = Tree.of(entry, outcome[0], now_ns)
         if outcome[0].phase is Phase.GONE:
@@ -120,7 +123,7 @@ class Ahead:
             tree.give_up()
         return found
 
-    def _resolved(self, tree: Tree, outcome: Outcome, now_ns: int) -> Outcome:
+    def _resolved(self, tree: Tree, outcome: Outcome, now_ns: int, *, waited_ns: int) -> Outcome:
         """The block of a tree is over: go on with the branch that has come true, and free the others."""
         session, actions = outcome
         root, slot = tree.root, tree.entry.slot
@@ -131,7 +134,7 @@ class Ahead:
             chosen = None
         if came is not None:
             hit = chosen is not None and bool(chosen.written)
-            self._learn(tree, *came, hit=hit, now_ns=now_ns)
+            self._learn(tree, *came, hit=hit, waited_ns=waited_ns)
         if chosen is None:
             self._close(followers)
             return outcome
@@ -153,9 +156,9 @@ class Ahead:
     def _is_shipped(branch: Branch, session: Session) -> bool:
         return branch.shipped_ns is not None and branch.session.target.ticket == session.target.ticket
 
-    def _learn(self, tree: Tree, kept: int, token: int, *, hit: bool, now_ns: int) -> None:
+    def _learn(self, tree: Tree, kept: int, token: int, *, hit: bool, waited_ns: int) -> None:
         root = tree.root
-        self._waits.note(tree.entry.slot, now_ns - tree.since_ns)
+        self._waits.note(tree.entry.slot, max(0, waited_ns))
         if root.outlook is None or not root.outlook.rankings:
             return
         ending = self._forecast.learn(root.block, root.outlook, kept, token)

@@ -57,7 +57,7 @@ class Keeper:
         if session is entry.session and not actions:
             return
         if self.ahead is not None:
-            session, actions = self.ahead.carried_on(entry, outcome)
+            session, actions = self.ahead.carried_on(entry, outcome, cause_ns)
         now_ns = self.now_ns()
         if _another_block(entry.session, session):
             entry.restart(entry.ordered_ns if cause_ns is None else cause_ns)
