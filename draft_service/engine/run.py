@@ -49,14 +49,14 @@ def run(channel: Channel, config: EngineConfig) -> None:
     configure_logs(config.log_level, config.log_format)
     drafter = build_drafter(config.drafter)
     costs = measure_costs(drafter)
-    engine = Engine(drafter, _bounded(config, drafter.abilities), time.monotonic_ns, costs=costs)
+    engine = Engine(drafter, bounded(config, drafter.abilities), time.monotonic_ns, costs=costs)
     gc.freeze()  # what loading left is never garbage; scanning it takes longer than a drafting step
     channel.ready(Ready(drafter.abilities, costs))
     while True:
         turn(engine, channel, time.monotonic_ns)
 
 
-def _bounded(config: EngineConfig, abilities: Abilities) -> Policy:
+def bounded(config: EngineConfig, abilities: Abilities) -> Policy:
     """Return the policy within what the drafter can do."""
     policy = config.policy
     branches = 0 if config.ahead_on_gpu_only and not abilities.on_gpu else policy.branches
