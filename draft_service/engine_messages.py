@@ -115,6 +115,8 @@ class Tallies:
     """What was counted since the last time, by name."""
 
     counts: tuple[tuple[str, int], ...]
+    ahead: tuple[tuple[str, str, int], ...] = ()
+    """Of outcomes that were prepared: what became of them, how they ended, and how many."""
 
 
 @dataclass(frozen=True, slots=True)

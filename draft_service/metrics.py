@@ -18,6 +18,12 @@ class DraftMetrics:
         )
         self._blocks = Counter("foreword_draft_blocks", "Blocks drafted.", registry=registry)
         self._candidates = Counter("foreword_draft_tokens", "Candidates drafted.", registry=registry)
+        self._ahead = Counter(
+            "foreword_draft_outcomes",
+            "Outcomes of blocks by fate: prepared, shipped to the target, hit, miss; and by ending.",
+            ["fate", "ending"],
+            registry=registry,
+        )
         self._queue = Histogram(
             "foreword_draft_queue_seconds",
             "From the order or verdict to the start of drafting.",
@@ -52,6 +58,8 @@ class DraftMetrics:
         """Count what the engine counted."""
         for name, times in message.counts:
             self.count(name, times)
+        for fate, ending, times in message.ahead:
+            self._ahead.labels(fate=fate, ending=ending).inc(times)
 
     def gauges(self, message: Gauges) -> None:
         """Show how busy the engine is."""

@@ -135,6 +135,13 @@ class Push:
 
 
 @dataclass(frozen=True, slots=True)
+class Shipped:
+    """The session's block has been at its target since then, in ns of the engine's clock: nothing needs to be sent."""
+
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class PushLater:
     """Offer the block that is out again after a short while, by `again`."""
 
@@ -155,5 +162,5 @@ class Count:
     name: str
 
 
-Action = Tell | Push | PushLater | Free | Count
+Action = Tell | Push | Shipped | PushLater | Free | Count
 Outcome = tuple[Session, tuple[Action, ...]]

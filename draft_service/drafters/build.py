@@ -82,7 +82,14 @@ def _model_drafter(config: DrafterConfig) -> ModelDrafter:
     )
     info = replace(built.info, name=config.name) if config.name else built.info
     coupled = None if kind is Kind.SYNTHETIC else _coupled(np.arange(info.vocabulary_size, dtype=np.int32))
-    abilities = Abilities(kind, built.runner.longest_context, info.vocabulary_size, info, built.cache_tokens)
+    abilities = Abilities(
+        kind,
+        built.runner.longest_context,
+        info.vocabulary_size,
+        info,
+        built.cache_tokens,
+        on_gpu=kind is Kind.MODEL and _is_gpu(config),
+    )
     return ModelDrafter(built.runner, abilities, config.style, coupled=coupled)
 
 
@@ -115,6 +122,7 @@ def _distilled(config: DrafterConfig, folder: Path) -> ModelDrafter:
         info,
         (memory.pages - spare) * memory.page_size,
         loaded.vocabulary.digest,
+        on_gpu=_is_gpu(config),
     )
     style = replace(config.style, fitted_scales=loaded.card.fitted_scales)
     return ModelDrafter(runner, abilities, style, loaded.vocabulary, coupled=_coupled(loaded.vocabulary.ids))
@@ -132,7 +140,11 @@ def _coupled(ids: Ids) -> Coupled:
 def _dtype(config: DrafterConfig) -> Dtype:
     if config.dtype is not None:
         return config.dtype
+    return Dtype.BFLOAT16 if _is_gpu(config) else Dtype.INT8
+
+
+def _is_gpu(config: DrafterConfig) -> bool:
     check_installed("torch", "transformers")
     from foreword.models.device import find_device
 
-    return Dtype.INT8 if find_device(config.device).type == "cpu" else Dtype.BFLOAT16
+    return find_device(config.device).type != "cpu"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from draft_service.drafters.estimate import Acceptance
@@ -37,6 +38,14 @@ class Leads:
         block = self._blocks[pen.slot]
         block.drawn.append((token, lead))
         return self._acceptance.estimate(len(block.drawn) - 1, lead)
+
+    def take_over(self, slot: int, branch: int, context: Callable[[int], tuple[int, ...]]) -> None:
+        """Let a session's block be the one that a branch wrote; `context` gives the text before it from a place on."""
+        last, written = self._blocks.get(slot), self._blocks.pop(branch, None)
+        if last is not None and last.drawn:
+            self._learn(last, context(last.start))
+        if written is not None:
+            self._blocks[slot] = written
 
     def forget(self, slot: int) -> None:
         """Forget a session."""

@@ -75,6 +75,10 @@ class Lookup:
         if cached < self._guess.start:
             self._guess = Guess(0)
 
+    def cut(self, length: int) -> None:
+        """Forget what was read beyond a length."""
+        self._index.cut(length)
+
     def hear(self) -> None:
         """Learn how the last guess did: all that was read since is committed or assumed to be."""
         if self._guess.ids:

@@ -15,8 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from draft_service.ahead.forecast import Outlook
 from draft_service.core.reading import Compare, Read
+from draft_service.core.state import Session
 from draft_service.core.writing import Drawn
+from draft_service.drafters.foresight import Foresight, LookJob
 from draft_service.drafters.lookup import Lookup, LookupStyle, block_of, shared_rates
 from draft_service.drafters.pace import Pace
 from draft_service.drafters.pen import Pen
@@ -34,7 +37,7 @@ _BEFORE = (0.6,)
 _CANDIDATE = 0
 
 
-class ModelPart(Drafter, Protocol):
+class ModelPart(Drafter, Foresight, Protocol):
     """The part that has a model."""
 
     def guessed(self, jobs: Sequence[CompareJob]) -> list[tuple[bool, ...] | ForewordError]:
@@ -78,6 +81,7 @@ class MixedDrafter:
         self._lookup_rates = shared_rates()
         self._model_rates = Rates(_BEFORE, span=SHARED_SPAN)
         self._slots: dict[int, _Slot] = {}
+        self._branches: set[int] = set()
 
     @property
     def abilities(self) -> Abilities:
@@ -102,8 +106,46 @@ class MixedDrafter:
 
     def close(self, slot: int) -> None:
         """Free a slot."""
-        del self._slots[slot]
+        if slot in self._branches:
+            self._branches.remove(slot)
+        else:
+            del self._slots[slot]
         self._model.close(slot)
+
+    def branch(self, source: int, slot: int, length: int, *, salt: bytes = b"") -> None:
+        """Open a branch of the model's alone: what lookup would write takes no time when its turn comes."""
+        self._model.branch(source, slot, length, salt=salt)
+        self._branches.add(slot)
+
+    def look_ahead(
+        self, pens: Sequence[Pen], jobs: Sequence[LookJob]
+    ) -> tuple[list[Drawn | ForewordError], list[Outlook | ForewordError]]:
+        """Let the model draw and look; lookup reads what sessions have drafted."""
+        drawn, outlooks = self._model.look_ahead(pens, [self._behind_block(job) for job in jobs])
+        for job in jobs:
+            if job.slot not in self._branches:
+                slot = self._slots[job.slot]
+                slot.lookup.take(len(slot.lookup), job.session.context_from(len(slot.lookup)))
+                slot.read = len(slot.lookup)
+        kind = self._model.abilities.kind
+        return [one if isinstance(one, ForewordError) else replace(one, drafter=kind) for one in drawn], outlooks
+
+    def take_over(self, slot: int, branch: int, session: Session, prepared: Session, *, shipped: bool) -> bool:
+        """Go on with the model's block, unless it can be taken back and lookup is expected to earn more."""
+        own, pen = self._slots[slot], Pen(slot, session)
+        own.take(pen.cached, pen.rows)
+        if self._begin(own, pen) is not None and not shipped:
+            return False
+        self._branches.remove(branch)
+        self._model.take_over(slot, branch, session, prepared, shipped=shipped)
+        drafted = prepared.writing.ids if prepared.writing else ()
+        known = len(own.lookup)
+        own.lookup.take(known, prepared.context_from(known)[: max(0, prepared.cached - known)])
+        own.lookup.cut(prepared.cached)
+        own.read = prepared.cached
+        own.drawn += drafted
+        own.ended_ns = self._now_ns()
+        return True
 
     def step(self, pens: Sequence[Pen], reads: Sequence[ReadJob]) -> list[Drawn | ForewordError]:
         """Choose a part for blocks that begin; draw whole blocks from lookup, and a candidate each from the model."""
@@ -178,6 +220,13 @@ class MixedDrafter:
         wait_ns = self._pace.wait_ns
         model_ns = wait_ns + len(drawn) * self._pace.step_ns
         return (1.0 + sum(guess.survivals)) * model_ns >= (1.0 + sum(drawn)) * wait_ns
+
+    def _behind_block(self, job: LookJob) -> LookJob:
+        """Return the job, or one that looks the same after a cache that holds less."""
+        if job.slot in self._branches:
+            return job
+        read = min(self._slots[job.slot].read, job.cached)
+        return job if read == job.cached else replace(job, cached=read, rows=job.session.context_from(read))
 
     def _pass(self, pens: list[Pen], jobs: list[ReadJob]) -> list[Drawn | ForewordError]:
         """Let the model draw and read; its caches are then as long as the text that lookup has read."""

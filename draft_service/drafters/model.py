@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from draft_service.core.state import Session
+from draft_service.ahead.forecast import RANKS, Outlook
+from draft_service.core.state import Session, Writing
 from draft_service.core.writing import Drawn
 from draft_service.drafters.choosing import Manner, MatchDraw, Style, choose, margin
+from draft_service.drafters.foresight import LookJob
 from draft_service.drafters.leads import Leads
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.plan import Plan, among_likeliest, argmax, plan_of
 from draft_service.drafters.port import Abilities, CompareJob, ReadJob
+from draft_service.drafters.ranking import Ranking, rank_law, rank_logits, ranked_plan, without
 from draft_service.drafters.vocabulary import VocabularyMap
 from foreword.addresses.keys import draft_address
 from foreword.addresses.philox import integers_sought
@@ -82,18 +85,41 @@ class ModelDrafter:
 
     def step(self, pens: Sequence[Pen], reads: Sequence[ReadJob]) -> list[Drawn | ForewordError]:
         """Draw one candidate for each session and read ahead for others, in one forward pass."""
-        plans = [self._plan(pen) for pen in pens]
-        batch: list[Rows] = []
-        for pen, plan in zip(pens, plans, strict=True):
-            self._leads.begin(pen)
-            if not pen.ids:  # the first draw after a message: what it brought may have cut the context
-                self._runner.truncate(pen.slot, pen.cached)
-                self._runner.commit(pen.slot, pen.session.sequence.tokens)
-            batch.append(Rows(pen.slot, pen.rows, 1, plan.parameters.temperature))
+        plans, batch = self._prepared(pens)
         for job in reads:
             self._runner.truncate(job.slot, job.read.cached)
             batch.append(Rows(job.slot, job.read.rows, 0))
         return self._draw(pens, plans, self._runner.forward(batch)[: len(pens)])
+
+    def branch(self, source: int, slot: int, length: int, *, salt: bytes = b"") -> None:
+        """Open a branch that begins with the first `length` tokens of another slot."""
+        self._runner.open(slot, salt=salt)
+        self._runner.fork(source, slot, length)
+
+    def look_ahead(
+        self, pens: Sequence[Pen], jobs: Sequence[LookJob]
+    ) -> tuple[list[Drawn | ForewordError], list[Outlook | ForewordError]]:
+        """Draw one candidate for each branch and look behind the candidates of blocks, in one forward pass."""
+        plans, batch = self._prepared(pens)
+        looks = [self._plan_of(_written(job.session).rule, job.session, self._style) for job in jobs]
+        for job, plan in zip(jobs, looks, strict=True):
+            self._runner.truncate(job.slot, job.cached)
+            need = len(_written(job.session).ids) + 1
+            batch.append(Rows(job.slot, job.rows, need, plan.parameters.temperature))
+        logits = self._runner.forward(batch)
+        drawn = self._draw(pens, plans, logits[: len(pens)])
+        return drawn, [
+            self._outlook(job.session, plan, rows)
+            for job, plan, rows in zip(jobs, looks, logits[len(pens) :], strict=True)
+        ]
+
+    def take_over(self, slot: int, branch: int, session: Session, prepared: Session, *, shipped: bool) -> bool:
+        """Let a session's slot hold what the branch's does; its estimates go on with the branch's block."""
+        self._leads.take_over(slot, branch, session.context_from)
+        self._runner.truncate(slot, 0)
+        self._runner.fork(branch, slot, self._runner.length(branch))
+        self.close(branch)
+        return True
 
     def compare(self, jobs: Sequence[CompareJob]) -> list[int | ForewordError]:
         """Count what `guessed` says."""
@@ -119,6 +145,36 @@ class ModelDrafter:
             laws if isinstance(laws, ForewordError) else _agreed(job, plan, laws)
             for job, plan, laws in zip(jobs, plans, self._laws(rows), strict=True)
         ]
+
+    def _prepared(self, pens: Sequence[Pen]) -> tuple[list[Plan], list[Rows]]:
+        """Return how pens draw, and their part of a pass."""
+        plans = [self._plan(pen) for pen in pens]
+        batch: list[Rows] = []
+        for pen, plan in zip(pens, plans, strict=True):
+            self._leads.begin(pen)
+            if not pen.ids:  # the first draw after a message: what it brought may have cut the context
+                self._runner.truncate(pen.slot, pen.cached)
+                self._runner.commit(pen.slot, pen.session.sequence.tokens)
+            batch.append(Rows(pen.slot, pen.rows, 1, plan.parameters.temperature))
+        return plans, batch
+
+    def _outlook(self, session: Session, plan: Plan, logits: Logits) -> Outlook | ForewordError:
+        """Return what the draft would say after every candidate of a block; `logits` is float32 [γ + 1, V]."""
+        writing = _written(session)
+        ids, base, most = writing.ids, writing.base, RANKS + 1
+        found: list[Ranking | None] = []
+        if plan.manner is Manner.LIKELIEST and plan.unedited_from is not None and base >= plan.unedited_from:
+            found = [rank_logits(row[: self._width], self._ids, most=most) for row in logits]
+        if not found or None in found:
+            by = ranked_plan(plan)
+            (laws,) = self._laws([self._law_rows(session, by, logits, position=base, wanted=ids)])
+            if isinstance(laws, ForewordError):
+                return laws
+            key = session.keys.match
+            found = [rank_law(by, law, key, base + place, most=most) for place, law in enumerate(laws)]
+        rankings = [ranking for ranking in found if ranking is not None]
+        others = [without(tokens, candidate, most=RANKS) for (tokens, _), candidate in zip(rankings, ids, strict=False)]
+        return Outlook((*others, rankings[-1][0][:RANKS]), tuple(lead for _, lead in rankings[:-1]))
 
     def _draw(self, pens: Sequence[Pen], plans: list[Plan], logits: list[Logits]) -> list[Drawn | ForewordError]:
         """Draw from logits where that is all there is to it, and go through the law for the others."""
@@ -237,6 +293,11 @@ class ModelDrafter:
             first_position=position,
             vocabulary_size=self._width,
         )
+
+
+def _written(session: Session) -> Writing:
+    assert session.writing is not None
+    return session.writing
 
 
 _FIRST = np.zeros(1, dtype=np.int64)

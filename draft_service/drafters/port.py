@@ -54,6 +54,8 @@ class Abilities:
     """Most tokens of all sessions that the cache has room for; None where they take little."""
     vocabulary_map_digest: str = ""
     """Of the map from its head's columns to ids; empty where they are the same."""
+    on_gpu: bool = False
+    """Whether its passes run on a device that is no CPU."""
 
 
 class Drafter(Protocol):

@@ -11,18 +11,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
+from draft_service.ahead.times import PassTimes
 from draft_service.core import reading, writing
 from draft_service.core import session as transitions
 from draft_service.core.state import Bounds
+from draft_service.core.writing import Drawn
+from draft_service.drafters.foresight import Foresight
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.port import CompareJob, Drafter, ReadJob
 from draft_service.engine.admission import Room
+from draft_service.engine.ahead import Ahead
 from draft_service.engine.intake import Intake
 from draft_service.engine.keeper import Keeper
 from draft_service.engine.outgoing import Outgoing
 from draft_service.engine.table import Entry
 from draft_service.engine_messages import Gauges, ToEngine
-from foreword.errors import EngineFailure, ForewordError, InvalidField
+from foreword.errors import EngineFailure, ForewordError, Full, InvalidField
+from foreword.protocol.info import CostPoint
 from foreword.protocol.words import LossCode
 
 GAUGES_EVERY_NS = 1_000_000_000
@@ -41,12 +46,17 @@ class Policy:
     chunk: int = 256
     """Most tokens that one step reads ahead."""
     room: Room = field(default_factory=Room)
+    branches: int = 0
+    """Most outcomes of a block that are prepared for; 0 drafts nothing ahead."""
 
 
 class Engine:
     """All sessions of one draft service; one thread uses it."""
 
-    def __init__(self, drafter: Drafter, policy: Policy, now_ns: Callable[[], int]) -> None:
+    def __init__(
+        self, drafter: Drafter, policy: Policy, now_ns: Callable[[], int], *, costs: Iterable[CostPoint] = ()
+    ) -> None:
+        """Take over `drafter`; `costs` is what its passes took at start-up."""
         abilities = drafter.abilities
         longest = min(abilities.longest_context, policy.room.tokens or abilities.longest_context)
         bounds = Bounds(longest, policy.gamma_max, abilities.kind, stop_threshold=policy.stop_threshold)
@@ -55,12 +65,28 @@ class Engine:
         self._now_ns = now_ns
         self._keeper = Keeper(drafter, now_ns, chunk=policy.chunk)
         self._table = self._keeper.table
+        self._times = PassTimes(costs)
+        self._ahead = self._keeper.ahead = self._made_ahead()
         self._intake = Intake(self._keeper, abilities, bounds=bounds, room=policy.room)
         self._step_ns = 0.0
         """Running mean of drafting steps."""
         self._steps: deque[int] = deque(maxlen=64)
         self._failures = 0
         self._gauges_ns = now_ns()
+
+    def _made_ahead(self) -> Ahead | None:
+        drafter, branches = self._drafter, self._policy.branches
+        if not branches or not isinstance(drafter, Foresight):
+            return None
+        return Ahead(
+            drafter,
+            drafter,
+            self._keeper.outgoing,
+            branches=branches,
+            times=self._times,
+            now_ns=self._now_ns,
+            new_slot=self._table.new_slot,
+        )
 
     @property
     def outgoing(self) -> Outgoing:
@@ -74,6 +100,8 @@ class Engine:
     def next_ns(self) -> int:
         """Return when `work` has something to do; not later than now if it has already."""
         if self._table.drafting or self._table.reading or self._table.following:
+            return self._now_ns()
+        if self._ahead is not None and self._ahead.wants_a_pass():
             return self._now_ns()
         due_ns = self._keeper.offers.next_ns()
         return self._gauges_ns if due_ns is None else min(due_ns, self._gauges_ns)
@@ -90,6 +118,8 @@ class Engine:
             self._compare()
         elif self._table.drafting or self._table.reading:
             self._step()
+        elif self._ahead is not None:
+            self._ahead.work()
 
     def _send_due(self, now_ns: int) -> None:
         """Send blocks that another step would make late; what they contain has no say in it (DESIGN.md)."""
@@ -122,7 +152,7 @@ class Engine:
                 entry.pen = Pen(entry.slot, entry.session)
             pens.append(entry.pen)
         try:
-            results = self._drafter.step(pens, [job for job in reads if job.read.rows])
+            results = self._drawn(pens, [job for job in reads if job.read.rows])
         except InvalidField as error:
             # Runners refuse a pass for one of its jobs before anything is changed; alone, that job is the one refused.
             if len(drawing) + len(readers) == 1:
@@ -139,6 +169,8 @@ class Engine:
         self._failures = 0
         if pens:
             self._timed(self._now_ns() - began_ns)
+            if not readers:
+                self._times.note(len(pens), self._now_ns() - began_ns)
         for entry, pen, result in zip(drawing, pens, results, strict=True):
             if isinstance(result, ForewordError):
                 self._keeper.lose(entry, LossCode.RUNNER, result.message)
@@ -146,6 +178,16 @@ class Engine:
                 self._keeper.complete(entry)
         for entry, job in zip(readers, reads, strict=True):
             self._keeper.apply(entry, reading.read(entry.session, job.read))
+
+    def _drawn(self, pens: list[Pen], jobs: list[ReadJob]) -> list[Drawn | ForewordError]:
+        """Run a step; where branches take the room that it wants, they go."""
+        try:
+            return self._drafter.step(pens, jobs)
+        except Full:
+            if self._ahead is None or not self._ahead.release():
+                raise
+            self.outgoing.count("branches_dropped")
+            return self._drafter.step(pens, jobs)
 
     def _reads(self) -> tuple[list[Entry], list[ReadJob]]:
         """Share one chunk among the sessions that read, oldest first."""
@@ -207,14 +249,19 @@ class Engine:
         while self._table.committed > room:
             text = f"tokens: {self._table.committed} are open, wanted at most {room}, and this session is the youngest"
             self._keeper.lose(self._table.youngest(), LossCode.EVICTED, text)
-        if self._drafter.resident_tokens <= room:
+        if self._drafter.resident_tokens <= room or self._resident <= room:
             return
         resting = [entry for entry in self._table.resting() if entry.session.cached > 0]
         for entry in sorted(resting, key=lambda entry: entry.touched_ns):
             self._keeper.apply(entry, transitions.forgotten(entry.session))
             self.outgoing.count("cache_dropped")
-            if self._drafter.resident_tokens <= room:
+            if self._resident <= room:
                 return
+
+    @property
+    def _resident(self) -> int:
+        """Tokens that sessions have in the cache; branches share most of theirs, and go when room is wanted."""
+        return self._drafter.resident_tokens - (self._ahead.tokens if self._ahead is not None else 0)
 
     def _timed(self, took_ns: int) -> None:
         self._steps.append(took_ns)
@@ -222,7 +269,7 @@ class Engine:
 
     def _report(self, now_ns: int) -> None:
         self._gauges_ns = now_ns + GAUGES_EVERY_NS
-        resident, room = self._drafter.resident_tokens, self._policy.room.tokens
+        resident, room = self._resident, self._policy.room.tokens
         self.outgoing.gauge(
             Gauges(
                 sessions=len(self._table),

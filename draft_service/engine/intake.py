@@ -40,6 +40,8 @@ class Intake:
                     if entry.stream == message.stream:
                         self._keeper.apply(entry, transitions.closed(entry.session))
             case LinkUp():
+                if self._keeper.ahead is not None:
+                    self._keeper.ahead.came_up(message)
                 for entry in self._keeper.table:
                     if entry.went_before(message):
                         self._keeper.apply(entry, transitions.again(entry.session))
@@ -57,6 +59,8 @@ class Intake:
             self._keeper.apply(entry, transitions.verdict_came(entry.session, answer), arrived_ns)
         else:
             self._keeper.apply(entry, transitions.receipt_came(entry.session, answer), arrived_ns)
+            if self._keeper.ahead is not None:
+                self._keeper.ahead.received(entry, answer)
 
     def _commanded(self, stream: int, command: DraftCommand | BadCommand, arrived_ns: int) -> None:
         entry = self._keeper.table.get(stream, command.sid)

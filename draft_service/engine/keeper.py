@@ -8,8 +8,9 @@ import structlog
 
 from draft_service.core import session as transitions
 from draft_service.core import writing
-from draft_service.core.state import Action, Count, Free, Outcome, Phase, Push, PushLater, Session, Tell
+from draft_service.core.state import Action, Count, Free, Outcome, Phase, Push, PushLater, Session, Shipped, Tell
 from draft_service.drafters.port import Drafter
+from draft_service.engine.ahead import Ahead
 from draft_service.engine.offers import Offers
 from draft_service.engine.outgoing import Outgoing
 from draft_service.engine.table import Entry, Table
@@ -30,6 +31,8 @@ class Keeper:
         self.outgoing = Outgoing()
         self.offers = Offers()
         self.now_ns = now_ns
+        self.ahead: Ahead | None = None
+        """Branches of sessions whose block is out; None where nothing is drafted ahead."""
         self._drafter = drafter
         self._warned_ns: int | None = None
 
@@ -53,6 +56,8 @@ class Keeper:
             entry.touched_ns = cause_ns
         if session is entry.session and not actions:
             return
+        if self.ahead is not None:
+            session, actions = self.ahead.carried_on(entry, outcome, cause_ns)
         now_ns = self.now_ns()
         if _another_block(entry.session, session):
             entry.restart(entry.ordered_ns if cause_ns is None else cause_ns)
@@ -100,6 +105,8 @@ class Keeper:
                 block = replace(block, draft_queue_us=queue_us, draft_compute_us=compute_us)
                 entry.pushed_ns = now_ns
                 self.outgoing.push(entry.session.target.address, block)
+            case Shipped(at_ns):
+                entry.took_us, entry.pushed_ns = (0, 0), at_ns  # nothing was left to do when its round began
             case Tell(event):
                 self.outgoing.tell(entry.stream, event)
             case PushLater():

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from enum import Enum
 
+from draft_service.core.outcomes import Ending
 from draft_service.engine_messages import Blocks, Bound, Drained, Events, FromEngine, Gauges, Released, Tallies
 from foreword.protocol.messages import Block, DraftEvent, TargetAddress
+
+
+class Fate(Enum):
+    """What became of the preparation for an outcome."""
+
+    PREPARED = "prepared"
+    SHIPPED = "shipped"
+    HIT = "hit"
+    """The outcome came, and something was drawn for it."""
+    MISS = "miss"
+    """What came was not among what was prepared."""
 
 
 class Outgoing:
@@ -17,6 +30,7 @@ class Outgoing:
         self._events: defaultdict[int, list[DraftEvent]] = defaultdict(list)
         self._released: list[Released] = []
         self._counts: Counter[str] = Counter()
+        self._ahead: Counter[tuple[Fate, Ending]] = Counter()
         self._gauges: list[Gauges] = []
         self._last: list[Drained] = []
 
@@ -40,6 +54,10 @@ class Outgoing:
         """Count something."""
         self._counts[name] += 1
 
+    def foresaw(self, fate: Fate, ending: Ending) -> None:
+        """Count what became of the preparation for an outcome, or of an outcome."""
+        self._ahead[fate, ending] += 1
+
     def gauge(self, gauges: Gauges) -> None:
         """Report how busy the engine is, and what was counted meanwhile."""
         self._gauges.append(gauges)
@@ -55,8 +73,10 @@ class Outgoing:
         batch += [Events(stream, tuple(events)) for stream, events in self._events.items()]
         batch += self._released
         if self._gauges:
-            batch += [Tallies(tuple(self._counts.items())), *self._gauges]
+            ahead = tuple((fate.value, ending.value, times) for (fate, ending), times in self._ahead.items())
+            batch += [Tallies(tuple(self._counts.items()), ahead), *self._gauges]
             self._counts.clear()
+            self._ahead.clear()
         batch += self._last
         for pile in (self._bound, self._blocks, self._events, self._released, self._gauges, self._last):
             pile.clear()

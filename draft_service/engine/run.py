@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from draft_service.drafters.build import DrafterConfig, build_drafter
+from draft_service.drafters.port import Abilities
 from draft_service.engine.admission import bounded_room
 from draft_service.engine.costs import measure_costs
 from draft_service.engine.encoding import encoded
@@ -24,6 +25,8 @@ class EngineConfig:
 
     drafter: DrafterConfig
     policy: Policy
+    ahead_on_gpu_only: bool = False
+    """Draft ahead only where the model has a device of its own."""
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.JSON
 
@@ -46,12 +49,18 @@ def run(channel: Channel, config: EngineConfig) -> None:
     configure_logs(config.log_level, config.log_format)
     drafter = build_drafter(config.drafter)
     costs = measure_costs(drafter)
-    room = bounded_room(config.policy.room, drafter.abilities)
-    engine = Engine(drafter, replace(config.policy, room=room), time.monotonic_ns)
+    engine = Engine(drafter, bounded(config, drafter.abilities), time.monotonic_ns, costs=costs)
     gc.freeze()  # what loading left is never garbage; scanning it takes longer than a drafting step
     channel.ready(Ready(drafter.abilities, costs))
     while True:
         turn(engine, channel, time.monotonic_ns)
+
+
+def bounded(config: EngineConfig, abilities: Abilities) -> Policy:
+    """Return the policy within what the drafter can do."""
+    policy = config.policy
+    branches = 0 if config.ahead_on_gpu_only and not abilities.on_gpu else policy.branches
+    return replace(policy, room=bounded_room(policy.room, abilities), branches=branches)
 
 
 def turn(engine: Engine, channel: Channel, now_ns: Callable[[], int]) -> None:

@@ -99,11 +99,15 @@ class Table:
     def add(self, stream: int, session: Session, now_ns: int, *, salt: bytes = b"") -> Entry:
         """Add a session under a slot of its own."""
         entry = Entry(
-            self._next_slot, stream, session, cause_ns=now_ns, touched_ns=now_ns, ordered_ns=now_ns, salt=salt
+            self.new_slot(), stream, session, cause_ns=now_ns, touched_ns=now_ns, ordered_ns=now_ns, salt=salt
         )
-        self._next_slot += 1
         self._entries[stream, session.sid] = entry
         return entry
+
+    def new_slot(self) -> int:
+        """Return the number of a slot that was never used."""
+        self._next_slot += 1
+        return self._next_slot - 1
 
     def get(self, stream: int, sid: int) -> Entry | None:
         """Return the session that a stream calls `sid`."""

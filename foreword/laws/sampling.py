@@ -44,6 +44,20 @@ def match_margin(law: TargetLaw, key: bytes, position: int) -> float:
     return float(math.log(second) - math.log(first))
 
 
+def match_ranking(law: TargetLaw, key: bytes, position: int, *, most: int) -> tuple[tuple[int, ...], float]:
+    """Return the order in which tokens come out of the race of `sample_match`, the winner first, and `match_margin`.
+
+    A target of a law near this one, that draws with the same noise and not the winner, most often draws the second.
+    """
+    likely = np.flatnonzero(law.probabilities > 0.0)
+    noise = exponentials(next(integers_across([_noise(key, Address(position), law)])))
+    with np.errstate(over="ignore"):
+        times = noise[likely] / law.probabilities[likely]
+    first = times.argsort(kind="stable")[: max(most, 2)]
+    lead = math.log(times[first[1]]) - math.log(times[first[0]]) if len(first) > 1 else math.inf
+    return tuple(law.token_at(int(likely[place])) for place in first[:most]), float(lead)
+
+
 def races(key: bytes, draws: Sequence[tuple[Address, TargetLaw]]) -> Iterator[int]:
     """Yield for each draw the token whose exponential noise over probability is smallest, ties to the lowest id.
 

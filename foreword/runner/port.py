@@ -89,6 +89,13 @@ class Runner(Protocol):
         Whole pages, and always fewer tokens than given, so that there is a row to get logits from.
         """
 
+    def fork(self, source: int, slot: int, length: int) -> None:
+        """Let an empty slot begin with the first `length` tokens of another slot of the same salt.
+
+        Both share the pages of these tokens, the last one too where they fill it in part: who writes into it gets a
+        copy. From then on neither slot sees what the other does.
+        """
+
     def commit(self, slot: int, tokens: Tokens) -> None:
         """Say that the text of the slot begins with `tokens` for good; full pages of them may be adopted by others.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Mapping
 
@@ -16,8 +17,8 @@ def check_pages(slots: Mapping[int, SlotPages], stock: PageStock, *, page_size: 
     held = Counter(page for slot in slots.values() for page in slot.table)
     for page, holders in enumerate(stock.holders):
         _ensure(holders == held[page], f"page {page} counts {holders} holders and is in {held[page]} tables")
-    for page in (page for page, holders in held.items() if holders > 1):
-        _ensure(page in stock.index, f"page {page} is held {held[page]} times and is not in the index")
+    shared = {page for page, holders in held.items() if holders > 1}
+    _check_shared(slots, shared, page_size=page_size)
     for number, slot in slots.items():
         _check_slot(f"slot {number}", slot, stock, page_size=page_size)
 
@@ -38,6 +39,25 @@ def _check_stock(stock: PageStock) -> None:
     taken = sum(1 for holders in stock.holders if holders)
     _ensure(len(stock.holders) <= stock.pages, f"{len(stock.holders)} pages have been used, there are {stock.pages}")
     _ensure(stock.free == stock.pages - taken, f"{stock.free} of {stock.pages} free, {taken} held")
+
+
+def _check_shared(slots: Mapping[int, SlotPages], shared: set[int], *, page_size: int) -> None:
+    """What slots have in one page is the same, and so is all that stands before it, as far as each of them goes."""
+    texts: dict[int, tuple[bytes, array[int]]] = {}
+    for name, slot in slots.items():
+        for number, page in enumerate(slot.table):
+            if page not in shared:
+                continue
+            text = slot.tokens[: (number + 1) * page_size]
+            root, known = texts.get(page, (slot.chain[0], text))
+            both = min(len(text), len(known))
+            _ensure(
+                root == slot.chain[0]
+                and (len(text) - 1) // page_size == (len(known) - 1) // page_size
+                and text[:both] == known[:both],
+                f"slot {name} has other tokens in page {page} than others that hold it",
+            )
+            texts[page] = (root, max(text, known, key=len))
 
 
 def _check_slot(name: str, slot: SlotPages, stock: PageStock, *, page_size: int) -> None:

@@ -2,11 +2,12 @@
 
     slot 0:  [ 4 ][ 7 ][ 2 ]       pages 4 and 7 are full, committed and in the prefix index
     slot 1:  [ 4 ][ 7 ][ 9 ]       it began with the same two pages: they are held twice
+    slot 2:  [ 4 ][ 7 ][ 9 ]       a fork of slot 1: page 9 is full only in part, and shared all the same
     unused:  0 1 3 5 6             idle: 8, a page of the index that nobody holds
 
-Sharing is decided here and by committed tokens alone. A page enters the index when it is full and its tokens are
-committed; the pool compares them with the tokens that were computed, so that what was rejected cannot get in. A slot
-that writes into a page which others hold gets a copy of it first.
+Slots share pages in two ways. By committed tokens: a page enters the index when it is full and its tokens are
+committed; the pool compares them with the tokens that were computed, so that what was rejected cannot get in. And as
+forks, that begin with whatever another slot holds. A slot that writes into a page which others hold gets a copy first.
 """
 
 from __future__ import annotations
@@ -138,6 +139,20 @@ class PagePool:
             held.chain.append(digest)
             held.tokens.extend(content)
         return len(held.tokens)
+
+    def fork(self, source: int, slot: int, length: int) -> None:
+        """Let an empty slot begin with the first `length` tokens of another one, and share its pages; O(length)."""
+        origin, held = self._known(source), self._known(slot)
+        if held.tokens or source == slot:
+            raise InvalidField("slot", slot, f"an empty slot, this one holds {len(held.tokens)} tokens")
+        if held.chain[0] != origin.chain[0]:
+            raise InvalidField("slot", slot, f"a slot of the same salt as the slot {source}")
+        check_truncation(length, len(origin.tokens))
+        held.tokens = origin.tokens[:length]
+        held.table = origin.table[: -(-length // self._page_size)]
+        held.chain = origin.chain[: 1 + length // self._page_size]
+        for page in held.table:
+            self._stock.hold(page)
 
     def commit(self, slot: int, tokens: Sequence[int]) -> None:
         """Enter the full pages of a slot's first len(tokens) tokens, as far as it holds them, into the index.

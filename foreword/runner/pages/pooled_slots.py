@@ -43,6 +43,10 @@ class PooledSlots:
         """Let an empty slot begin with what is cached of `tokens`; return the length it holds then."""
         return self._pool.adopt(slot, tokens)
 
+    def fork(self, source: int, slot: int, length: int) -> None:
+        """Let an empty slot begin with the first `length` tokens of another slot of the same salt."""
+        self._pool.fork(source, slot, length)
+
     def commit(self, slot: int, tokens: Tokens) -> None:
         """Let others adopt the full pages of the slot's first len(tokens) tokens, which are these."""
         self._pool.commit(slot, tokens)

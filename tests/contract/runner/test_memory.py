@@ -76,17 +76,25 @@ def test_adopting_never_changes_what_comes_out(runner):
 
 def test_calls_are_checked(runner):
     opened(runner, 0, TEXT[:5])
+    runner.open(1)
+    runner.open(2, salt=b"other")
     calls: list[Callable[[], object]] = [
         lambda: runner.adopt(3, TEXT),
         lambda: runner.commit(3, TEXT),
         lambda: runner.pages_wanted(3, 9),
         lambda: runner.adopt(0, TEXT),
         lambda: runner.open(0, salt=b"other"),
+        lambda: runner.fork(3, 1, 2),
+        lambda: runner.fork(0, 3, 2),
+        lambda: runner.fork(0, 0, 2),
+        lambda: runner.fork(0, 1, 6),
+        lambda: runner.fork(0, 1, -1),
+        lambda: runner.fork(0, 2, 2),
     ]
     for call in calls:
         with pytest.raises(InvalidField):
             call()
-    assert runner.length(0) == 5
+    assert [runner.length(slot) for slot in (0, 1, 2)] == [5, 0, 0]
 
 
 def check_shared_beginnings(runner: Runner) -> None:
@@ -158,7 +166,34 @@ def check_shared_pages_are_copied(runner: Runner) -> None:
     assert_close(logits, at_once(runner, TEXT + OTHER[:3])[60:])
 
 
-CHECKS = (check_shared_beginnings, check_only_committed, check_salts, check_shared_pages_are_copied)
+def check_forks(runner: Runner) -> None:
+    """Slots that go on from one text in their own ways do not see each other, nor what the first does meanwhile."""
+    salt = next(SALTS)
+    opened(runner, 0, TEXT[:45], salt=salt, committed=20)
+    free = runner.memory.free
+    texts = {slot: (*TEXT[:length], slot, *OTHER[slot : slot + 20]) for slot, length in ((1, 45), (2, 41), (3, 16))}
+    for slot, length in ((1, 45), (2, 41), (3, 16), (4, 0)):
+        runner.open(slot, salt=salt)
+        runner.fork(0, slot, length)
+        assert runner.length(slot) == length
+    assert runner.memory.free == free
+    batch = [Rows(slot, text[runner.length(slot) :], 2) for slot, text in texts.items()]
+    runner.truncate(0, 43)
+    batch.append(Rows(0, OTHER[:9], 2))
+    texts[0] = TEXT[:43] + OTHER[:9]
+    for logits, rows in zip(runner.forward(batch), batch, strict=True):
+        assert_close(logits, at_once(runner, texts[rows.slot])[-2:])
+    runner.open(5, salt=salt)
+    runner.fork(1, 5, runner.length(1))
+    for slot in (0, 1):
+        runner.close(slot)
+    (logits,) = runner.forward([Rows(5, OTHER[:4], 4)])
+    assert_close(logits, at_once(runner, texts[1] + OTHER[:4])[-4:])
+    for slot in (2, 3, 4, 5):
+        runner.close(slot)
+
+
+CHECKS = (check_shared_beginnings, check_only_committed, check_salts, check_shared_pages_are_copied, check_forks)
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -260,6 +295,13 @@ class _ForgetsToCopy(SyntheticRunner):
         return logits
 
 
+class _ForksTheWholeSlot(SyntheticRunner):
+    """Leaves pages to a fork that are not part of its text."""
+
+    def fork(self, source: int, slot: int, length: int) -> None:
+        super().fork(source, slot, self.length(source))
+
+
 class _AdoptsOtherPages(SyntheticRunner):
     """Says that it has the beginning, and has its pages in another order."""
 
@@ -277,6 +319,9 @@ class _AdoptsOtherPages(SyntheticRunner):
         (_CommitsWhatItHolds, check_only_committed),
         (_WritesIntoSharedPages, check_shared_pages_are_copied),
         (_ForgetsToCopy, check_shared_pages_are_copied),
+        (_WritesIntoSharedPages, check_forks),
+        (_ForgetsToCopy, check_forks),
+        (_ForksTheWholeSlot, check_forks),
         (_AdoptsOtherPages, check_shared_beginnings),
     ],
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 import trustme
 
-from draft_service.settings import DrafterChoice
+from draft_service.settings import DraftAhead, DrafterChoice
 from foreword.errors import ForewordError, Unauthorized, Unavailable
 from foreword.laws.counts import validate_block
 from foreword.laws.parameters import LawParameters
@@ -277,3 +278,29 @@ async def test_plaintext_to_a_target_off_loopback_is_refused(scene: Scene) -> No
     orchestrator.open(1, far)
     assert await orchestrator.next(LinkState) == LinkState(far.ticket, "T1", up=False)
     assert draft.count("target_refused") == 1
+
+
+async def test_blocks_for_likely_outcomes_come_before_the_verdict(start: Start) -> None:
+    async with AsyncExitStack() as stack:
+        target = await stack.enter_async_context(ScriptedTarget("T1"))
+        draft = await stack.enter_async_context(start(draft_ahead=DraftAhead.ON, branches=8))
+        orchestrator = await stack.enter_async_context(draft.orchestrator())
+        orchestrator.open(1, target.ticket(1))
+        orchestrator.order(1, 1, alternatives=2)
+        came: dict[tuple[int, int], Block] = {}
+        while len(came) < 3:  # in any order, and twice where the link came up amid them
+            block = await target.next(Block)
+            came[block.round, block.digest] = block
+        first, *shipped = sorted(came.values(), key=lambda block: (block.round, block.base != 5))
+        assert [block.round for block in shipped] == [2, 2]
+        assert {(block.draft_queue_us, block.draft_compute_us) for block in shipped} == {(0, 0)}
+        likeliest = shipped[0]
+        kept = likeliest.base - 1
+        token = next(t for t in range(64) if extend(first.digest, (*first.ids[:kept], t)) == likeliest.digest)
+        target.verdict(first, kept, token)
+        orchestrator.order(1, 2, (*first.ids[:kept], token), gamma=4)
+        target.verdict(likeliest, len(likeliest.ids), 63)
+        orchestrator.order(1, 3, (*likeliest.ids, 63), gamma=4)
+        while (third := await target.block(3)).digest != orchestrator.digest(1):
+            pass  # it was shipped for another outcome
+        assert len(third.ids) == 4

@@ -10,6 +10,7 @@ from draft_service.drafters.build import build_drafter
 from draft_service.drafters.choosing import MatchDraw
 from draft_service.drafters.port import Abilities
 from draft_service.engine.admission import LIGHT_TOKENS, Room, bounded_room
+from draft_service.engine.run import bounded
 from draft_service.settings import DrafterChoice, DraftSettings
 from foreword.errors import InvalidField, NotFound
 from foreword.models.dtype import Dtype
@@ -129,3 +130,13 @@ def test_a_missing_model_is_one_line(tmp_path: Path) -> None:
     settings = DraftSettings(drafter=DrafterChoice.MODEL, model=str(tmp_path / "none"), cache=tmp_path)
     with pytest.raises(NotFound, match="no folder"):
         build_drafter(settings.engine_config().drafter)
+
+
+@pytest.mark.parametrize(
+    ("choice", "on_gpu", "branches"),
+    [("auto", False, 0), ("auto", True, 12), ("on", False, 12), ("on", True, 12), ("off", True, 0)],
+)
+def test_drafting_ahead_is_for_machines_with_time_to_spare(choice: str, on_gpu: bool, branches: int) -> None:
+    config = DraftSettings(draft_ahead=choice, branches=12).engine_config()
+    abilities = Abilities(Drafter.MODEL, 100, 100, None, on_gpu=on_gpu)
+    assert bounded(config, abilities).branches == branches

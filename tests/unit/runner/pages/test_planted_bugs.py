@@ -146,6 +146,35 @@ def equal_pages_are_kept_twice(patch: Patch) -> None:
     patch.setattr(PagePool, "_enter", enter)
 
 
+def a_fork_does_not_hold_its_last_page(patch: Patch) -> None:
+    def fork(self: PagePool, source: int, slot: int, length: int) -> None:
+        real(self, source, slot, length)
+        if length % self.page_size:
+            self._stock.holders[self._slots[slot].table[-1]] -= 1
+
+    real = PagePool.fork
+    patch.setattr(PagePool, "fork", fork)
+
+
+def a_fork_keeps_digests_that_it_has_no_tokens_for(patch: Patch) -> None:
+    def fork(self: PagePool, source: int, slot: int, length: int) -> None:
+        real(self, source, slot, length)
+        self._slots[slot].chain = list(self._slots[source].chain)
+
+    real = PagePool.fork
+    patch.setattr(PagePool, "fork", fork)
+
+
+def a_fork_takes_over_another_slots_table(patch: Patch) -> None:
+    def fork(self: PagePool, source: int, slot: int, length: int) -> None:
+        real(self, source, slot, length)
+        if length == len(self._slots[source].tokens):
+            self._slots[slot].table = self._slots[source].table
+
+    real = PagePool.fork
+    patch.setattr(PagePool, "fork", fork)
+
+
 BUGS: tuple[Callable[[Patch], None], ...] = (
     adopted_pages_are_not_counted,
     a_closed_slot_keeps_its_last_page,
@@ -164,6 +193,9 @@ BUGS: tuple[Callable[[Patch], None], ...] = (
     copies_are_not_counted_as_wanted,
     a_whole_prompt_is_adopted,
     equal_pages_are_kept_twice,
+    a_fork_does_not_hold_its_last_page,
+    a_fork_keeps_digests_that_it_has_no_tokens_for,
+    a_fork_takes_over_another_slots_table,
 )
 
 
@@ -171,6 +203,7 @@ def lives() -> None:
     """Live in plenty and in need, with and without rollbacks into what is committed."""
     for pages, page_size, cuts_committed in ((400, 4, False), (24, 4, False), (24, 4, True), (400, 4, True)):
         random_life(PagePool(pages, page_size), 3, steps=300, cuts_committed=cuts_committed)
+    random_life(PagePool(60, 4), 3, steps=300, cuts_committed=False, forks=True)
 
 
 def test_the_real_pool_survives() -> None:

@@ -23,6 +23,14 @@ def test_a_thousand_steps_leave_nothing_behind(pages: int, page_size: int, cuts_
     assert (world.copies > 0) == (cuts_committed and page_size > 1)
 
 
+@pytest.mark.parametrize("cuts_committed", [False, True])
+@pytest.mark.parametrize(("pages", "page_size"), [(400, 4), (24, 4), (60, 1), (14, 6)])
+def test_forks_leave_nothing_behind(pages: int, page_size: int, cuts_committed: bool) -> None:
+    world = random_life(PagePool(pages, page_size), 5, steps=1000, cuts_committed=cuts_committed, forks=True)
+    assert world.forks > 10
+    assert (world.copies > 0) == (page_size > 1)
+
+
 class Sessions(RuleBasedStateMachine):
     """What hypothesis may do; failures shrink to the fewest steps."""
 
@@ -48,6 +56,12 @@ class Sessions(RuleBasedStateMachine):
     def rollback(self, data: st.DataObject) -> None:
         slot = self._slot(data)
         self.world.truncate(slot, data.draw(st.integers(0, len(self.world.slots[slot].text))))
+
+    @precondition(lambda self: self.world.slots)
+    @rule(data=st.data())
+    def fork(self, data: st.DataObject) -> None:
+        slot = self._slot(data)
+        self.world.fork(slot, data.draw(st.integers(0, len(self.world.slots[slot].text))))
 
     @precondition(lambda self: self.world.slots)
     @rule(data=st.data(), beyond=TEXTS)

@@ -43,7 +43,7 @@ class World:
         self.entered: set[Label] = set()
         self.parents: dict[bytes, bytes] = {}
         self.evicts = False
-        self.hits = self.fulls = self.copies = 0
+        self.hits = self.fulls = self.copies = self.forks = 0
         self._next = 0
 
     def open(self, salt: bytes = b"") -> int:
@@ -68,6 +68,18 @@ class World:
         # What was evicted or withdrawn may be missing; what was never committed may not be there.
         assert length == cached or (self.evicts and length < cached)
         self.hits += length > 0
+
+    def fork(self, source: int, length: int) -> int:
+        held = self.slots[source]
+        slot = self.open(held.salt)
+        # A page that a fork commits may be written over where it came from, when the fork is gone.
+        self.evicts = True
+        free = self.pool.free
+        self.pool.fork(source, slot, length)
+        assert self.pool.free == free
+        self.slots[slot] = Slot(held.salt, held.text[:length], min(held.committed, length))
+        self.forks += 1
+        return slot
 
     def append(self, batch: dict[int, Text], *, fails: bool = False) -> bool:
         """Run a pass over new tokens of slots; return whether there was room."""
@@ -196,9 +208,12 @@ def next_text(random: Random, text: Text, most: int) -> Text:
     return random.choice(families)[len(text) : len(text) + random.randint(1, most)]
 
 
-def random_step(world: World, random: Random, *, cuts_committed: bool) -> None:
+ACTS = ("open", "open", "prompt", "verify", "verify", "step", "rollback", "commit", "wrong", "close")
+
+
+def random_step(world: World, random: Random, *, cuts_committed: bool, forks: bool = False) -> None:
     """Do one of the things that sessions do."""
-    act = random.choice(("open", "open", "prompt", "verify", "verify", "step", "rollback", "commit", "wrong", "close"))
+    act = random.choice((*ACTS, "fork", "fork") if forks else ACTS)
     if act == "open" or not world.slots:
         if len(world.slots) < 8:
             slot = world.open(random.choice(SALTS))
@@ -225,6 +240,9 @@ def random_step(world: World, random: Random, *, cuts_committed: bool) -> None:
         world.truncate(slot, length if cuts_committed or random.random() < 0.5 else 0)
     elif act == "commit":
         world.commit(slot, random.randint(0, len(held.text)))
+    elif act == "fork":
+        if len(world.slots) < 12:
+            world.fork(slot, random.randint(0, len(held.text)))
     elif act == "wrong":
         world.commit_wrongly(slot)
     elif act == "close":
@@ -233,13 +251,13 @@ def random_step(world: World, random: Random, *, cuts_committed: bool) -> None:
         world.close(slot)
 
 
-def random_life(pool: PagePool, seed: int, *, steps: int, cuts_committed: bool) -> World:
+def random_life(pool: PagePool, seed: int, *, steps: int, cuts_committed: bool, forks: bool = False) -> World:
     """Live through `steps` random steps, checking after each, and end."""
     world, random = World(pool), Random(seed)
     for _ in range(steps):
-        random_step(world, random, cuts_committed=cuts_committed)
+        random_step(world, random, cuts_committed=cuts_committed, forks=forks)
         world.check()
-        if not cuts_committed:
+        if not cuts_committed and not forks:
             world.check_reachable()
     world.end()
     return world
