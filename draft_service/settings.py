@@ -23,6 +23,7 @@ from foreword.runner.budget import CacheBudget
 from foreword.settings.base import ServerSettings, start_timeout
 from foreword.settings.environment import cache_folder
 from foreword.settings.fields import setting
+from foreword.wire.limits import longest_block
 
 
 class DrafterChoice(Enum):
@@ -153,6 +154,9 @@ class DraftSettings(ServerSettings):
             ),
             lookup=LookupStyle(self.lookup_min).validate(),
         )
+        longest = longest_block(drafter.style.support_max)
+        if self.gamma_max > longest:
+            raise InvalidField("gamma_max", self.gamma_max, f"at most {longest} with support_max {self.support_max}")
         room = Room(self.max_sessions, self.max_tokens)
         policy = Policy(self.gamma_max, self.stop_threshold, chunk=self.prefill_chunk, room=room)
         return EngineConfig(

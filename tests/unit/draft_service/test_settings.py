@@ -129,3 +129,10 @@ def test_a_missing_model_is_one_line(tmp_path: Path) -> None:
     settings = DraftSettings(drafter=DrafterChoice.MODEL, model=str(tmp_path / "none"), cache=tmp_path)
     with pytest.raises(NotFound, match="no folder"):
         build_drafter(settings.engine_config().drafter)
+
+
+def test_a_block_has_to_fit_into_a_frame() -> None:
+    assert DraftSettings(gamma_max=256).engine_config().policy.gamma_max == 256
+    settings = DraftSettings(gamma_max=64, support_max=4_096)
+    with pytest.raises(InvalidField, match="gamma_max: got 64, wanted at most 42 with support_max 4096"):
+        settings.engine_config()
