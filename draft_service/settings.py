@@ -19,7 +19,7 @@ from foreword.laws.counts import MAX_BITS
 from foreword.models.dtype import Dtype
 from foreword.models.source import is_synthetic
 from foreword.protocol.words import Drafter
-from foreword.runner.budget import CacheBudget
+from foreword.runner.budget import PAGE_SIZE, CacheBudget
 from foreword.settings.base import ServerSettings, start_timeout
 from foreword.settings.environment import cache_folder
 from foreword.settings.fields import setting
@@ -132,6 +132,10 @@ class DraftSettings(ServerSettings):
             return DrafterChoice.MIXED
         return DrafterChoice.SYNTHETIC if is_synthetic(self.model) else DrafterChoice.MODEL
 
+    def _spare_pages(self) -> int:
+        """Return how many pages the blocks of all sessions reach into, beside their committed tokens."""
+        return self.max_sessions * (1 + -(-self.gamma_max // PAGE_SIZE))
+
     def engine_config(self) -> EngineConfig:
         """Return what the engine process needs; raises InvalidField for values that do not fit together."""
         drafter = DrafterConfig(
@@ -144,7 +148,9 @@ class DraftSettings(ServerSettings):
             device=self.device,
             cache=cache_folder(self.cache),
             chunk=max(512, self.prefill_chunk),
-            budget=CacheBudget(self.max_tokens, self.memory_share, spare_pages=2 * self.max_sessions),
+            budget=CacheBudget(
+                self.max_tokens, self.memory_share, spare_pages=self._pages_of_block() * self.max_sessions
+            ),
             style=Style(
                 match_draw=self.match_draw,
                 temperature_scale=self.temperature_scale,

@@ -22,7 +22,7 @@ from draft_service.engine.keeper import Keeper
 from draft_service.engine.outgoing import Outgoing
 from draft_service.engine.table import Entry
 from draft_service.engine_messages import Gauges, ToEngine
-from foreword.errors import EngineFailure, ForewordError
+from foreword.errors import EngineFailure, ForewordError, Full
 from foreword.protocol.words import LossCode
 
 GAUGES_EVERY_NS = 1_000_000_000
@@ -119,6 +119,9 @@ class Engine:
         readers, reads = self._reads()
         try:
             results = self._drafter.step(pens, [job for job in reads if job.read.rows])
+        except Full as error:
+            self._make_room(error)
+            return
         except ForewordError as error:
             self._failed((*drawing, *readers), error)
             return
@@ -153,6 +156,9 @@ class Engine:
         jobs = [CompareJob(entry.slot, entry.session, reading.compare(entry.session)) for entry in entries]
         try:
             results = self._drafter.compare(jobs)
+        except Full as error:
+            self._make_room(error)
+            return
         except ForewordError as error:
             self._failed(entries, error)
             return
@@ -184,12 +190,30 @@ class Engine:
             self._keeper.lose(self._table.youngest(), LossCode.EVICTED, text)
         if self._drafter.resident_tokens <= room:
             return
-        resting = [entry for entry in self._table.resting() if entry.session.cached > 0]
-        for entry in sorted(resting, key=lambda entry: entry.touched_ns):
-            self._keeper.apply(entry, transitions.forgotten(entry.session))
-            self.outgoing.count("cache_dropped")
+        for entry in self._resting():
+            self._forget(entry)
             if self._drafter.resident_tokens <= room:
                 return
+
+    def _make_room(self, error: Full) -> None:
+        """Let go what a pass needs room for: one cache that rests, or else the youngest session.
+
+        A pass that had no room has computed nothing; the next one tries again.
+        """
+        resting = self._resting()
+        if resting:
+            self._forget(resting[0])
+        else:
+            self._keeper.lose(self._table.youngest(), LossCode.EVICTED, error.message)
+
+    def _resting(self) -> list[Entry]:
+        """Return the sessions with a cache that no step needs, those first that nothing came for the longest."""
+        resting = [entry for entry in self._table.resting() if entry.session.cached > 0]
+        return sorted(resting, key=lambda entry: entry.touched_ns)
+
+    def _forget(self, entry: Entry) -> None:
+        self._keeper.apply(entry, transitions.forgotten(entry.session))
+        self.outgoing.count("cache_dropped")
 
     def _timed(self, took_ns: int) -> None:
         self._steps.append(took_ns)
