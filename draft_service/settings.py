@@ -148,9 +148,7 @@ class DraftSettings(ServerSettings):
             device=self.device,
             cache=cache_folder(self.cache),
             chunk=max(512, self.prefill_chunk),
-            budget=CacheBudget(
-                self.max_tokens, self.memory_share, spare_pages=self._pages_of_block() * self.max_sessions
-            ),
+            budget=CacheBudget(self.max_tokens, self.memory_share, spare_pages=self._spare_pages()),
             style=Style(
                 match_draw=self.match_draw,
                 temperature_scale=self.temperature_scale,
