@@ -19,10 +19,11 @@ from foreword.laws.counts import MAX_BITS
 from foreword.models.dtype import Dtype
 from foreword.models.source import is_synthetic
 from foreword.protocol.words import Drafter
-from foreword.runner.budget import CacheBudget
+from foreword.runner.budget import PAGE_SIZE, CacheBudget
 from foreword.settings.base import ServerSettings, start_timeout
 from foreword.settings.environment import cache_folder
 from foreword.settings.fields import setting
+from foreword.wire.limits import longest_block
 
 
 class DrafterChoice(Enum):
@@ -146,6 +147,10 @@ class DraftSettings(ServerSettings):
             return DrafterChoice.MIXED
         return DrafterChoice.SYNTHETIC if is_synthetic(self.model) else DrafterChoice.MODEL
 
+    def _spare_pages(self) -> int:
+        """Return how many pages the blocks of all sessions reach into, beside their committed tokens."""
+        return self.max_sessions * (1 + -(-self.gamma_max // PAGE_SIZE))
+
     def engine_config(self) -> EngineConfig:
         """Return what the engine process needs; raises InvalidField for values that do not fit together."""
         drafter = DrafterConfig(
@@ -158,7 +163,7 @@ class DraftSettings(ServerSettings):
             device=self.device,
             cache=cache_folder(self.cache),
             chunk=max(512, self.prefill_chunk),
-            budget=CacheBudget(self.max_tokens, self.memory_share, spare_pages=2 * self.max_sessions),
+            budget=CacheBudget(self.max_tokens, self.memory_share, spare_pages=self._spare_pages()),
             style=Style(
                 match_draw=self.match_draw,
                 temperature_scale=self.temperature_scale,
@@ -168,6 +173,9 @@ class DraftSettings(ServerSettings):
             ),
             lookup=LookupStyle(self.lookup_min).validate(),
         )
+        longest = longest_block(drafter.style.support_max)
+        if self.gamma_max > longest:
+            raise InvalidField("gamma_max", self.gamma_max, f"at most {longest} with support_max {self.support_max}")
         room = Room(self.max_sessions, self.max_tokens)
         policy = Policy(
             self.gamma_max,

@@ -21,6 +21,7 @@ from foreword.protocol.messages import (
     TargetCommand,
     TargetEvent,
     TargetOpen,
+    TargetTicket,
     VerdictNotice,
 )
 from foreword.protocol.words import LossCode, ReceiptCode, RefusalCode
@@ -42,6 +43,7 @@ from target_service.engine.messages import (
     Unreadable,
 )
 from target_service.metrics import TargetMetrics
+from target_service.tickets import OpenTickets
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -51,6 +53,9 @@ RETRY_AFTER_MS = 1_000
 """When to ask again while the engine is being restarted."""
 MOST_WAITING = 8_192
 """Messages of one stream that may wait for the engine; credit keeps honest peers far below."""
+MOST_UNKNOWN = 8_192
+UNKNOWN_WINDOW_US = 10_000_000
+"""Blocks without a session that one draft may send in such a time: it may have lost all its sessions at once."""
 
 
 @dataclass(slots=True)
@@ -67,6 +72,9 @@ class _Blocks:
     link: BlocksLink
     waiting: int = 0
     """Blocks that the engine has not taken yet."""
+    unknown: int = 0
+    """Blocks without a session that came since `since_us`."""
+    since_us: int = 0
 
 
 class Hub:
@@ -80,6 +88,7 @@ class Hub:
         self._numbers = count(1)
         self._streams: dict[int, _Stream] = {}
         self._links: dict[int, _Blocks] = {}
+        self._tickets = OpenTickets()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -87,6 +96,10 @@ class Hub:
     def sessions(self) -> int:
         """Sessions that were asked for and not told to be over."""
         return sum(len(stream.sids) for stream in self._streams.values())
+
+    def knows(self, ticket: bytes) -> bool:
+        """Whether a session that was asked for and not told to be over has this ticket."""
+        return ticket in self._tickets
 
     async def wait_idle(self, limit_s: float) -> None:
         """Return when no session is left, or after the limit."""
@@ -111,10 +124,11 @@ class Hub:
         self._to_engine = None
         for source in self._links.values():
             source.waiting = 0
-        for stream in self._streams.values():
+        for number, stream in self._streams.items():
             stream.waiting = 0
             for sid in sorted(stream.sids):
                 stream.link.send(Lost(sid, LossCode.RUNNER, reason))
+                self._tickets.over(number, sid)
             stream.sids.clear()
         self._note_idle()
 
@@ -160,7 +174,7 @@ class Hub:
                 commands = []
                 _log.warning("unreadable message", sid=sid, reason=entry.message)
                 continue
-            _keep_count(stream.sids, entry)
+            self._keep_account(number, stream.sids, entry)
             commands.append(entry)
         batch += [Commands(number, at_us, tuple(commands))] if commands else []
         self.send(batch)
@@ -169,7 +183,8 @@ class Hub:
 
     def stream_down(self, number: int) -> None:
         """Release everything that was opened on a stream."""
-        del self._streams[number]
+        for sid in self._streams.pop(number).sids:
+            self._tickets.over(number, sid)
         self.send([StreamEnded(number)])
         self._note_idle()
 
@@ -187,7 +202,7 @@ class Hub:
         blocks: list[Block] = []
         for entry in entries:
             if isinstance(entry, BadBlock):
-                self._metrics.count("unreadable_block")
+                self._metrics.count("unreadable_block" if entry.ticket is not None else "unknown_ticket")
                 link.send(entry)
             elif self._to_engine is None:
                 link.send(Receipt(entry.ticket, entry.round, entry.digest, ReceiptCode.UNKNOWN))
@@ -196,6 +211,7 @@ class Hub:
         if blocks:
             self.send([Blocks(number, at_us, tuple(blocks))])
             self._hold_to_credit(source, len(blocks))
+        self._hold_to_tickets(source, sum(_is_unknown(entry) for entry in entries), at_us=at_us)
 
     def link_down(self, number: int) -> None:
         """Forget a draft's stream."""
@@ -209,6 +225,30 @@ class Hub:
             self._metrics.count("flood")
             text = f"{source.waiting} messages wait for the engine, wanted at most {MOST_WAITING} from one peer"
             source.link.abort(Full(text))
+
+    def _hold_to_tickets(self, source: _Blocks, unknown: int, *, at_us: int) -> None:
+        """Cut a draft off that keeps sending what belongs to no session."""
+        if at_us - source.since_us > UNKNOWN_WINDOW_US:
+            source.unknown, source.since_us = 0, at_us
+        source.unknown += unknown
+        if source.unknown > MOST_UNKNOWN:
+            self._metrics.count("flood")
+            wanted = f"at most {MOST_UNKNOWN} in {UNKNOWN_WINDOW_US // 1_000_000} s"
+            source.link.abort(Full(f"blocks without a session: got {source.unknown}, wanted {wanted}"))
+
+    def _keep_account(self, number: int, sids: set[int], command: TargetCommand) -> None:
+        """Note which sessions there are, and their tickets."""
+        match command:
+            case TargetOpen(sid=sid, ticket=ticket):
+                sids.add(sid)
+                if ticket is not None:
+                    self._tickets.named(number, sid, ticket)
+            case TargetTicket(sid=sid, ticket=ticket):
+                if sid in sids:
+                    self._tickets.named(number, sid, ticket)
+            case TargetClose(sid=sid):
+                sids.discard(sid)
+                self._tickets.over(number, sid)
 
     def _consumed(self, taken: Sequence[tuple[int, int]]) -> None:
         for number, messages in taken:
@@ -236,6 +276,8 @@ class Hub:
         if stream is None:
             return  # its sessions are being released
         stream.sids.difference_update(events.over)
+        for sid in events.over:
+            self._tickets.over(events.stream, sid)
         for entry in events.entries:
             stream.link.send_encoded(entry)
         self._note_idle()
@@ -255,8 +297,5 @@ class Hub:
                 stream.link.send(Refused(entry.sid, RefusalCode.STARTING, text, retry_after_ms=RETRY_AFTER_MS))
 
 
-def _keep_count(sids: set[int], command: TargetCommand) -> None:
-    if isinstance(command, TargetOpen):
-        sids.add(command.sid)
-    elif isinstance(command, TargetClose):
-        sids.discard(command.sid)
+def _is_unknown(entry: Block | BadBlock) -> bool:
+    return isinstance(entry, BadBlock) and entry.ticket is None

@@ -122,6 +122,7 @@ class TargetProcess:
             cost_curve=status.cost_curve if status is not None else described.cost_curve,
             sessions=self._hub.sessions,
             local_drafter=described.local_drafter,
+            gamma_max=self._settings.gamma_max,
         )
 
 

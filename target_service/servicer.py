@@ -56,7 +56,8 @@ class TargetServicer:
 
     async def _push_blocks(self, transport: Transport, _: Context) -> None:
         handler = _PushBlocks(self._hub)
-        link = Link(PushBlocksServer(self._limits()), handler, instance=self._instance, options=self._options)
+        codec = PushBlocksServer(self._limits(), known=self._hub.knows)
+        link = Link(codec, handler, instance=self._instance, options=self._options)
         _raise(await link.run(transport))
 
     def _limits(self) -> Limits:

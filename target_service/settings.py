@@ -86,7 +86,7 @@ class TargetSettings(ServerSettings):
         wanted="lookup, none, or a model source",
     )
     gamma_max: int = setting(
-        32, "Longest block that is verified; a longer one is refused.", unit="candidates", least=1, most=256
+        32, "Longest block that is verified; of a longer one the beginning.", unit="candidates", least=1, most=256
     )
 
     def model_post_init(self, _: object) -> None:

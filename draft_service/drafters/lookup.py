@@ -20,6 +20,8 @@ from foreword.protocol.messages import Tokens
 from foreword.protocol.words import Drafter as Kind
 
 _LONGEST = 32
+_UNCERTAIN = 256
+"""Tokens at the end that may be candidates: no block has more."""
 _BEFORE = (0.2, 0.5, 0.75, 0.87, 0.95, 0.98)
 """Rates beforehand, of matches of 1, 2, 4, 8, 16 and 32 tokens or more.
 
@@ -54,30 +56,41 @@ class Lookup:
 
     A short match is worth little: most pairs of tokens go on in many ways. A candidate counts with the length that
     its own match has, so that a block which begins with a long match is expected to be kept for long.
+
+    The end of the text is indexed when a guess asks for it: until then it may be a model's candidates, and to index
+    one that is taken back costs time in proportion to the text where that repeats itself.
     """
 
     def __init__(self, style: LookupStyle, shared: Rates) -> None:
         self._index = SuffixAutomaton(style.shortest)
+        self._end: list[int] = []
+        """What was read and is not indexed yet."""
         self._rates = Rates(shared, span=SESSION_SPAN)
         self._guess = Guess(0)
 
     def __len__(self) -> int:
-        return len(self._index)
+        return len(self._index) + len(self._end)
 
     def since(self, start: int) -> Tokens:
         """Return the tokens that were read from position `start` on."""
-        return self._index.since(start)
+        indexed = len(self._index)
+        if start >= indexed:
+            return tuple(self._end[start - indexed :])
+        return (*self._index.since(start), *self._end)
 
     def take(self, cached: int, rows: Tokens) -> None:
         """Forget what was read beyond `cached`, and read tokens."""
-        self._index.cut(cached)
-        self._index.extend(rows)
+        self.cut(cached)
+        self._end += rows
+        if len(self._end) > _UNCERTAIN:
+            self._read_up_to(len(self._end) - _UNCERTAIN)
         if cached < self._guess.start:
             self._guess = Guess(0)
 
     def cut(self, length: int) -> None:
         """Forget what was read beyond a length."""
         self._index.cut(length)
+        del self._end[max(0, length - len(self._index)) :]
 
     def hear(self) -> None:
         """Learn how the last guess did: all that was read since is committed or assumed to be."""
@@ -90,6 +103,7 @@ class Lookup:
 
         The first whose survival is under the threshold is the last one.
         """
+        self._read_up_to(len(self._end))
         found = self._index.continuation(most)
         kinds = tuple([min(length, _LONGEST).bit_length() - 1 for length in found.lengths])
         survivals = self._rates.survivals(kinds, threshold)
@@ -104,12 +118,16 @@ class Lookup:
         self.hear()
         guesses = [self.guess(1)]
         for token in work.rows[known:]:
-            self._index.extend((token,))
+            self._end.append(token)
             guesses.append(self.guess(1))
         for guess, token in zip(guesses, work.wanted, strict=True):
             self._rates.hear(guess, (token,))
         self._guess = Guess(0)
         return guesses
+
+    def _read_up_to(self, count: int) -> None:
+        self._index.extend(self._end[:count])
+        del self._end[:count]
 
 
 class LookupDrafter:

@@ -15,7 +15,6 @@ from draft_service.ahead.times import PassTimes
 from draft_service.core import reading, writing
 from draft_service.core import session as transitions
 from draft_service.core.state import Bounds
-from draft_service.core.writing import Drawn
 from draft_service.drafters.foresight import Foresight
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.port import CompareJob, Drafter, ReadJob
@@ -152,7 +151,7 @@ class Engine:
                 entry.pen = Pen(entry.slot, entry.session)
             pens.append(entry.pen)
         try:
-            results = self._drawn(pens, [job for job in reads if job.read.rows])
+            results = self._drafter.step(pens, [job for job in reads if job.read.rows])
         except InvalidField as error:
             # Runners refuse a pass for one of its jobs before anything is changed; alone, that job is the one refused.
             if len(drawing) + len(readers) == 1:
@@ -162,6 +161,9 @@ class Engine:
                     self._pass([entry], [], [])
                 for entry, job in zip(readers, reads, strict=True):
                     self._pass([], [entry], [job])
+            return
+        except Full as error:
+            self._make_room(error)
             return
         except ForewordError as error:
             self._failed((*drawing, *readers), error)
@@ -178,16 +180,6 @@ class Engine:
                 self._keeper.complete(entry)
         for entry, job in zip(readers, reads, strict=True):
             self._keeper.apply(entry, reading.read(entry.session, job.read))
-
-    def _drawn(self, pens: list[Pen], jobs: list[ReadJob]) -> list[Drawn | ForewordError]:
-        """Run a step; where branches take the room that it wants, they go."""
-        try:
-            return self._drafter.step(pens, jobs)
-        except Full:
-            if self._ahead is None or not self._ahead.release():
-                raise
-            self.outgoing.count("branches_dropped")
-            return self._drafter.step(pens, jobs)
 
     def _reads(self) -> tuple[list[Entry], list[ReadJob]]:
         """Share one chunk among the sessions that read, oldest first."""
@@ -216,6 +208,9 @@ class Engine:
             else:
                 for entry in entries:
                     self._follow([entry])
+            return
+        except Full as error:
+            self._make_room(error)
             return
         except ForewordError as error:
             self._failed(entries, error)
@@ -251,12 +246,33 @@ class Engine:
             self._keeper.lose(self._table.youngest(), LossCode.EVICTED, text)
         if self._drafter.resident_tokens <= room or self._resident <= room:
             return
-        resting = [entry for entry in self._table.resting() if entry.session.cached > 0]
-        for entry in sorted(resting, key=lambda entry: entry.touched_ns):
-            self._keeper.apply(entry, transitions.forgotten(entry.session))
-            self.outgoing.count("cache_dropped")
+        for entry in self._resting():
+            self._forget(entry)
             if self._resident <= room:
                 return
+
+    def _make_room(self, error: Full) -> None:
+        """Let go what a pass needs room for: branches, one cache that rests, or else the youngest session.
+
+        A pass that had no room has computed nothing; the next one tries again.
+        """
+        if self._ahead is not None and self._ahead.release():
+            self.outgoing.count("branches_dropped")
+            return
+        resting = self._resting()
+        if resting:
+            self._forget(resting[0])
+        else:
+            self._keeper.lose(self._table.youngest(), LossCode.EVICTED, error.message)
+
+    def _resting(self) -> list[Entry]:
+        """Return the sessions with a cache that no step needs, those first that nothing came for the longest."""
+        resting = [entry for entry in self._table.resting() if entry.session.cached > 0]
+        return sorted(resting, key=lambda entry: entry.touched_ns)
+
+    def _forget(self, entry: Entry) -> None:
+        self._keeper.apply(entry, transitions.forgotten(entry.session))
+        self.outgoing.count("cache_dropped")
 
     @property
     def _resident(self) -> int:

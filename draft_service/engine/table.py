@@ -42,7 +42,7 @@ class Entry:
     bound: TargetAddress | None = None
     """The target that the table has it filed under."""
     committed: int = 0
-    """Committed tokens that the table counts for it."""
+    """Tokens that the table counts for it."""
     salt: bytes = b""
     """Sessions share cached beginnings under the same salt only."""
 
@@ -82,7 +82,7 @@ class Table:
         self._tickets: dict[bytes, Entry] = {}
         self._next_slot = 0
         self.committed = 0
-        """Committed tokens of all sessions."""
+        """Tokens of all sessions that are committed, or will be by a verdict."""
         self.drafting: dict[int, Entry] = {}
         """Sessions whose next candidate can be drawn, by slot."""
         self.reading: dict[int, Entry] = {}
@@ -136,7 +136,7 @@ class Table:
         _file(self.following, entry, follow and not behind)
         entry.pen = None
         entry.followable_ns = (entry.followable_ns or now_ns) if follow else None
-        committed = 0 if phase is Phase.GONE else len(session.sequence.tokens)
+        committed = 0 if phase is Phase.GONE else len(session.sequence.tokens) + len(session.assumed)
         self.committed += committed - entry.committed
         entry.committed = committed
         if phase is Phase.GONE:

@@ -45,10 +45,11 @@ def edited(
     if not (parameters.bias or parameters.banned_ids or barred_rows or mask or parameters.penalizes):
         return logits
     logits = logits.copy()
-    for token, value in parameters.bias:
-        logits[:, token] += np.float32(value)
-    logits[:, list(parameters.banned_ids)] = -math.inf
-    logits[:barred_rows, list(parameters.stop_ids)] = -math.inf
+    ids = parameters.edited_ids
+    for row in logits:  # a row at a time: numpy gathers columns of all rows at half the pace
+        row[ids.biased] += ids.bias
+        row[ids.banned] = -math.inf
+    logits[:barred_rows, ids.stops] = -math.inf
     if mask is not None:
         _restrict(logits, mask, output=output, candidates=candidates, stop_ids=parameters.stop_ids)
     if parameters.penalizes:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from foreword.errors import InvalidField
 
 
@@ -16,7 +19,27 @@ class Grammar:
 
 
 @dataclass(frozen=True, slots=True)
-class LawParameters:
+class EditedIds:
+    """The ids that a law names, as arrays: made once for a session, used at each of its steps."""
+
+    biased: NDArray[np.int64]
+    """Ascending, each once."""
+    bias: NDArray[np.float32]
+    """What is added to the logit of each: values of one id summed."""
+    banned: NDArray[np.int64]
+    stops: NDArray[np.int64]
+
+
+class _Memo:
+    """Holds what is derived from a value, outside its fields: no copy, comparison or pickle sees it."""
+
+    __slots__ = ("_edited_ids",)
+
+    _edited_ids: EditedIds
+
+
+@dataclass(frozen=True, slots=True)
+class LawParameters(_Memo):
     """Sampling parameters of one session.
 
     The order of application is: bias, bans and minimum length and masks, penalties, temperature, min-p, top-k, top-p
@@ -51,6 +74,16 @@ class LawParameters:
         """Whether the law at a position depends on which tokens stand before it, beyond the logits."""
         return self.repetition_penalty != 1.0 or self.presence_penalty != 0.0 or self.frequency_penalty != 0.0
 
+    @property
+    def edited_ids(self) -> EditedIds:
+        """The ids of bias, bans and stops as arrays; made when they are first asked for."""
+        try:
+            return self._edited_ids
+        except AttributeError:
+            made = _edited_ids(self)
+            object.__setattr__(self, "_edited_ids", made)
+            return made
+
     def validate(self, vocabulary_size: int | None = None) -> LawParameters:
         """Return self, or raise InvalidField for the first value that is out of its range."""
         _in_range("temperature", self.temperature, 0.0, 100.0, "a number from 0 to 100")
@@ -65,7 +98,8 @@ class LawParameters:
         _in_range("presence_penalty", self.presence_penalty, -100.0, 100.0, "a number from -100 to 100")
         _in_range("frequency_penalty", self.frequency_penalty, -100.0, 100.0, "a number from -100 to 100")
         for token, value in self.bias:
-            _in_range(f"logit_bias[{token}]", value, -1e9, 1e9, "a finite number")
+            if not -1e9 <= value <= 1e9:  # also refuses NaN
+                raise InvalidField(f"logit_bias[{token}]", value, "a finite number")
         if self.min_tokens < 0:
             raise InvalidField("min_tokens", self.min_tokens, "a whole number from 0")
         if vocabulary_size is not None:
@@ -91,3 +125,11 @@ class LawParameters:
 def _in_range(name: str, value: float, low: float, high: float, wanted: str) -> None:
     if not low <= value <= high:  # also refuses NaN
         raise InvalidField(name, value, wanted)
+
+
+def _edited_ids(law: LawParameters) -> EditedIds:
+    ids = np.array([token for token, _ in law.bias], dtype=np.int64)
+    biased, place = np.unique(ids, return_inverse=True)
+    summed = np.bincount(place, [value for _, value in law.bias], minlength=len(biased))
+    banned, stops = (np.array(tokens, dtype=np.int64) for tokens in (law.banned_ids, law.stop_ids))
+    return EditedIds(biased, summed.astype(np.float32), banned, stops)

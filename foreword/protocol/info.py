@@ -52,6 +52,8 @@ class ServerInfo:
     """What requests call a draft that has no model."""
     local_drafter: Drafter | None = None
     """What a target drafts with itself where a Commit asks for that."""
+    gamma_max: int | None = None
+    """Longest block that a target verifies; None where it does not say."""
 
     @property
     def called(self) -> str:

@@ -6,7 +6,9 @@ an invalid field, what was seen and what was wanted; RetryInfo says when to ask 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
+from itertools import accumulate
 
 import grpc
 from google.protobuf import any_pb2, duration_pb2
@@ -18,8 +20,9 @@ from foreword import errors
 from foreword.errors import ForewordError, InvalidField, shown
 
 DOMAIN = "foreword"
-LONGEST_TEXT = 4_000
-"""Characters of one text in a status; the headers that carry it are limited to 8 KB by default."""
+MOST_MESSAGE_BYTES = 2_000
+"""Of a message in its header, where percent-encoding makes nine of a Chinese character; headers may have 8 KB."""
+_MARK = "…"
 
 _BY_REASON: Mapping[str, type[ForewordError]] = {
     kind("").reason: kind
@@ -53,7 +56,7 @@ def status_of(error: ForewordError) -> grpc.Status:
         delay = duration_pb2.Duration(seconds=seconds, nanos=ms * 1_000_000)
         details.append(_packed(error_details_pb2.RetryInfo(retry_delay=delay)))
     code: int = grpc.StatusCode[error.code].value[0]
-    message = _cut(error.message, LONGEST_TEXT // 2)
+    message = _cut(error.message, MOST_MESSAGE_BYTES)
     status: grpc.Status = rpc_status.to_status(status_pb2.Status(code=code, message=message, details=details))
     return status
 
@@ -106,4 +109,14 @@ def _packed(message: error_details_pb2.ErrorInfo | error_details_pb2.RetryInfo) 
 
 
 def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+    """Return the text, or as much of it as takes `most` bytes in a header, with a mark that it goes on."""
+    ends = list(accumulate(map(_header_bytes, text[: most + 1])))
+    if not ends or ends[-1] <= most:
+        return text
+    return text[: bisect_right(ends, most - _header_bytes(_MARK))] + _MARK
+
+
+def _header_bytes(character: str) -> int:
+    """Return what a character takes in gRPC's percent-encoding."""
+    plain = " " <= character <= "~" and character != "%"
+    return 1 if plain else 3 * len(character.encode(errors="surrogatepass"))

@@ -6,6 +6,9 @@ from collections import Counter, deque
 
 from foreword.wire.frames import Encoded
 
+MOST_ENTRIES = 1_000
+"""Messages in one frame, under what is taken from drafts."""
+
 
 class Outbox:
     """Entries that wait for the transport.
@@ -33,11 +36,14 @@ class Outbox:
         self._bulk.extend((message.sid, entry) for entry in message.entries)
         self._bulk_sids[message.sid] += len(message.entries)
 
-    def take(self, budget: int) -> list[bytes]:
-        """Return the entries of the next frame: up to `budget` bytes or one entry, and one entry of a long prompt."""
+    def take(self, budget: int, *, most: int = MOST_ENTRIES) -> list[bytes]:
+        """Return the entries of the next frame: up to `budget` bytes or one entry, and one entry of a long prompt.
+
+        There are at most `most` of them, the last one left out.
+        """
         entries: list[bytes] = []
         size = 0
-        while self._urgent and (not entries or size + len(self._urgent[0]) <= budget):
+        while self._urgent and len(entries) < most and (not entries or size + len(self._urgent[0]) <= budget):
             entry = self._urgent.popleft()
             entries.append(entry)
             size += len(entry)

@@ -20,6 +20,8 @@ AUTO_DRAFT = "auto"
 TARGET, ORCHESTRATOR = "target", "orchestrator"
 MOST_GAMMA = 256
 """Candidates of the longest block that an orchestrator can be set to."""
+USUAL_GAMMA_MAX = 16
+"""Candidates of the longest block that all services take where they are not told."""
 
 _COMMAND = (sys.executable, "-m", "foreword.cli.child", "serve")
 
@@ -108,7 +110,7 @@ class ServicePlan:
 
 def plan_target(config: StackConfig, folder: Path) -> ServicePlan:
     """Return the plan of the target."""
-    flags = ("--model", config.target, "--dtype", config.dtype, *_threads(config))
+    flags = ("--model", config.target, "--dtype", config.dtype, *_threads(config), *_gamma_max(config))
     return _plan(config, folder, name=TARGET, kind=TARGET, flags=flags)
 
 
@@ -124,7 +126,7 @@ def plan_drafts(config: StackConfig, folder: Path) -> list[ServicePlan]:
         flags = ("--drafter", "synthetic", "--model", draft)
     else:
         flags = ("--drafter", "model", "--model", draft)
-    flags = (*flags, *_threads(config))
+    flags = (*flags, *_threads(config), *_gamma_max(config))
     return [_plan(config, folder, name=name, kind="draft", flags=flags) for name in config.draft_names]
 
 
@@ -134,7 +136,7 @@ def plan_orchestrator(config: StackConfig, folder: Path, *, target: str, drafts:
     # A stack that is asked for no draft decodes plainly: the target does not draft with itself either.
     flags = (*flags, *(("--drafts", ",".join(drafts)) if drafts else ("--no-local-drafts",)))
     if config.gamma is not None:
-        flags = (*flags, "--gamma", str(config.gamma))
+        flags = (*flags, "--gamma", str(config.gamma), *_gamma_max(config))
     return _plan(config, folder, name=ORCHESTRATOR, kind=ORCHESTRATOR, flags=flags, port=config.port)
 
 
@@ -148,3 +150,9 @@ def _plan(
 
 def _threads(config: StackConfig) -> tuple[str, ...]:
     return ("--threads", str(config.threads)) if config.threads else ()
+
+
+def _gamma_max(config: StackConfig) -> tuple[str, ...]:
+    """Let every service take blocks as long as those that are asked for, where its default is shorter."""
+    longer = config.gamma is not None and config.gamma > USUAL_GAMMA_MAX
+    return ("--gamma-max", str(config.gamma)) if longer else ()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, chain
 
-from foreword.errors import ForewordError, InvalidField, ProtocolFault
+from foreword.errors import ForewordError, InvalidField, NotFound, ProtocolFault
 from foreword.protocol.messages import Block, BlockLaw, OneHot, Receipt, SparseCounts, VerdictNotice
 from foreword.protocol.words import ReceiptCode
 from foreword.v1 import target_pb2
@@ -24,7 +24,7 @@ MOST_TOTAL_BITS = 16
 
 @dataclass(frozen=True, slots=True)
 class BadBlock:
-    """A block that could not be read; sent back, it becomes its receipt: bad, or unknown without a ticket."""
+    """A block that could not be read; sent back, it becomes its receipt: bad, or unknown without a known ticket."""
 
     handle: int
     ticket: bytes | None
@@ -78,11 +78,16 @@ def _body(value: Block) -> target_pb2.Block:
     return m
 
 
-def read_block(m: target_pb2.Block, handles: HandleDecoder, limits: Limits) -> Block | BadBlock:
+def read_block(
+    m: target_pb2.Block, handles: HandleDecoder, limits: Limits, *, known: Callable[[bytes], bool]
+) -> Block | BadBlock:
     """Return the block in `m`, or what is wrong with it beside its ticket; raises nothing."""
     ticket: bytes | None = None
     try:
-        ticket = handles.resolve(m.handle, m.ticket if m.HasField("ticket") else None)
+        named = handles.resolve(m.handle, m.ticket if m.HasField("ticket") else None)
+        if not known(named):  # before the law, which is most of the work
+            raise NotFound("block.ticket: got one that no session has, wanted that of an open session")
+        ticket = named
         ids = unpack_ids("block.ids", m.ids, most=limits.gamma, vocabulary=limits.vocabulary, wide=m.wide_ids)
         return Block(
             ticket=ticket,

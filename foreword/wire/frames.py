@@ -110,7 +110,7 @@ class DraftAttachClient(FrameCodec[DraftCommand, Attributed[DraftEvent]]):
     """The orchestrator's end of DraftService.Attach."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+        self._limits = limits.of_drafts()
 
     def encode(self, message: DraftCommand) -> Encoded:
         return Encoded(message.sid, _entries(draft.command_messages, message, self._limits))
@@ -156,10 +156,14 @@ class PushBlocksClient(
 
 
 class PushBlocksServer(FrameCodec["Receipt | VerdictNotice | blocks.BadBlock", "Block | blocks.BadBlock"]):
-    """The target's end of TargetService.PushBlocks; a BadBlock that is sent back becomes its receipt."""
+    """The target's end of TargetService.PushBlocks; a BadBlock that is sent back becomes its receipt.
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    `known` says whether a session has a ticket: of a block whose ticket no session has, nothing more is read.
+    """
+
+    def __init__(self, limits: Limits, *, known: Callable[[bytes], bool] = lambda _: True) -> None:
+        self._limits = limits.of_drafts()
+        self._known = known
         self._handles = HandleDecoder(limits.handles)
 
     def encode(self, message: Receipt | VerdictNotice | blocks.BadBlock) -> Encoded:
@@ -169,7 +173,7 @@ class PushBlocksServer(FrameCodec["Receipt | VerdictNotice | blocks.BadBlock", "
 
     def decode(self, data: bytes) -> Frame[Block | blocks.BadBlock]:
         m = _parse(target_pb2.TargetServicePushBlocksRequest, data, self._limits)
-        read = [blocks.read_block(entry, self._handles, self._limits) for entry in m.blocks]
+        read = [blocks.read_block(entry, self._handles, self._limits, known=self._known) for entry in m.blocks]
         return _frame(m, read, self._limits)
 
 
@@ -211,6 +215,8 @@ def _entry(message: Callable[..., Message], *arguments: object, field: int = ENT
 
 
 def _parse(kind: Any, data: bytes, limits: Limits) -> Any:
+    if len(data) > limits.frame_bytes:
+        raise InvalidField("frame", f"{len(data)} bytes", f"at most {limits.frame_bytes} bytes")
     check_entries(data, limits.entries)
     try:
         return kind.FromString(data)

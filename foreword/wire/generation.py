@@ -8,6 +8,7 @@ from foreword.errors import InvalidField, ProtocolFault
 from foreword.protocol.generation import Chat, GenerateRequest, Prompt, Speculation, TokenPrompt
 from foreword.protocol.generation import Message as Turn
 from foreword.v1 import generation_pb2
+from foreword.wire.bounds import check_entries, check_nested
 from foreword.wire.common import DRAFTERS, RULES, fill_trace, fit_count, read_count, read_enum, read_text, read_trace
 from foreword.wire.law import fill_law, read_law
 from foreword.wire.limits import Limits
@@ -22,8 +23,14 @@ _U32, _U64 = 2**32 - 1, 2**64 - 1
 _CHARACTERS_PER_TOKEN = 16
 """No text has more characters per token on average; it bounds texts by the limit on tokens."""
 _STOPS = 256
+_STOP_CHARACTERS = 4_096
+_TURNS = 16_384
+_ROLE = 64
 _SALT_BYTES = 256
 _CHOICES = 128
+_FIELDS = 1_024
+"""Fields of a request at its top level, counted before it is parsed: each stop text is one."""
+_MESSAGES_FIELD = generation_pb2.GenerateRequest.MESSAGES_FIELD_NUMBER
 
 
 def encode_request(value: GenerateRequest) -> bytes:
@@ -54,12 +61,17 @@ def encode_request(value: GenerateRequest) -> bytes:
 
 def decode_request(data: bytes, limits: Limits) -> GenerateRequest:
     """Return the request in `data`; raises InvalidField for the first value that is out of its range."""
+    check_entries(data, _FIELDS, field="request", what="fields")
+    check_nested(data, _MESSAGES_FIELD, _TURNS, field="messages", what="turns")
     try:
         m = generation_pb2.GenerateRequest.FromString(data)
     except DecodeError as error:
         raise _unreadable("request", data, "GenerateRequest", error) from error
     if len(m.stop) > _STOPS:
         raise InvalidField("stop", len(m.stop), f"at most {_STOPS} texts")
+    characters = sum(map(len, m.stop))
+    if characters > _STOP_CHARACTERS:
+        raise InvalidField("stop", f"{characters} characters", f"at most {_STOP_CHARACTERS} in all texts together")
     if len(m.cache_salt) > _SALT_BYTES:
         raise InvalidField("cache_salt", len(m.cache_salt), f"at most {_SALT_BYTES} bytes")
     return GenerateRequest(
@@ -134,8 +146,9 @@ def _read_prompt(m: generation_pb2.GenerateRequest, limits: Limits) -> Prompt:
     if which == "messages":
         if not m.messages.messages:
             raise InvalidField("messages", 0, "at least one message")
-        read_count("messages", sum(len(turn.content) for turn in m.messages.messages), most=most)
-        return Chat(tuple(Turn(read_text("role", t.role, limits.text), t.content) for t in m.messages.messages))
+        turns = tuple(Turn(read_text("role", turn.role, _ROLE), turn.content) for turn in m.messages.messages)
+        read_count("messages", sum(len(turn.content) for turn in turns), most=most)
+        return Chat(turns)
     if which == "tokens":
         return TokenPrompt(unpack_ids("tokens", m.tokens.ids, most=limits.tokens, vocabulary=limits.vocabulary))
     raise InvalidField("input", None, "a prompt: text, messages or tokens")

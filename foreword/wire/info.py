@@ -59,6 +59,8 @@ def fill_server(m: common_pb2.ServerInfo, value: ServerInfo) -> None:
         m.drafter = int(value.drafter)  # type: ignore[assignment]
     if value.local_drafter is not None:
         m.local_drafter = int(value.local_drafter)  # type: ignore[assignment]
+    if value.gamma_max is not None:
+        m.gamma_max = value.gamma_max
 
 
 def read_server(m: common_pb2.ServerInfo, limits: Limits) -> ServerInfo:
@@ -78,6 +80,7 @@ def read_server(m: common_pb2.ServerInfo, limits: Limits) -> ServerInfo:
         sessions=m.sessions,
         name=read_text("info.name", m.name, limits.text),
         local_drafter=read_enum("info.local_drafter", DRAFTERS, m.local_drafter) if m.local_drafter else None,
+        gamma_max=read_count("info.gamma_max", m.gamma_max, most=limits.gamma) if m.HasField("gamma_max") else None,
     )
 
 

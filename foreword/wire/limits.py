@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from foreword.protocol.words import NO_TOKEN
 
@@ -38,6 +38,8 @@ class Limits:
     """Time that a step may be held, or a block may take, in microseconds."""
     entries: int = 65_536
     """Messages in one frame, counted before it is parsed."""
+    frame_bytes: int = 64 << 20
+    """Bytes of one frame."""
     info_bytes: int = 1 << 20
     """Bytes of an answer to GetInfo."""
     partial_opens: int = 64
@@ -46,3 +48,22 @@ class Limits:
     """Tokens of all Opens of one stream that are not complete yet."""
     handles: int = 8_192
     """Tickets of one stream whose handles are remembered."""
+
+    def of_drafts(self) -> Limits:
+        """Return the bounds of what drafts send: whoever is no draft of any session could stall a server with more."""
+        return replace(self, entries=min(self.entries, DRAFT_ENTRIES), frame_bytes=min(self.frame_bytes, DRAFT_FRAME))
+
+
+DRAFT_ENTRIES = 1_024
+"""Messages in one frame of a draft; links put fewer into a frame of theirs."""
+DRAFT_FRAME = 1 << 20
+"""Bytes of one frame of a draft; links fill frames up to a quarter, but for one that holds a single message."""
+_BYTES_OF_ENTRY = 6
+_BYTES_OF_CANDIDATE = 8
+_BYTES_OF_HEAD = 1_024
+"""Most that a message with one block has for an id and its count, for a candidate beside its law, and for the rest."""
+
+
+def longest_block(support: int) -> int:
+    """Return how many candidates fit into a draft's frame when the law of each has so many ids."""
+    return (DRAFT_FRAME - _BYTES_OF_HEAD) // (_BYTES_OF_ENTRY * support + _BYTES_OF_CANDIDATE)

@@ -52,7 +52,7 @@ def assign_draft(session: Session, sid: int, address: TargetAddress, *, vocabula
         law=request.law,
         keys=request.draft_keys,
         target=address,
-        gamma_max=request.gamma_max,
+        gamma_max=session.gamma_max,
         vocabulary_map_digest=vocabulary_map,
         wide_ids=request.wide_ids,
         trace=request.trace,

@@ -64,14 +64,14 @@ def block_gamma(session: Session, plan: RoundPlan) -> int:
     draft = session.draft
     if draft.phase is not DraftPhase.LIVE or plan.gamma <= 0:
         return 0
-    return max(0, min(plan.gamma, session.request.gamma_max, output_left(session) - 1, _draft_left(session)))
+    return max(0, min(plan.gamma, session.gamma_max, output_left(session) - 1, _draft_left(session)))
 
 
 def local_gamma(session: Session, plan: RoundPlan) -> int:
     """Return how many candidates of the target's own drafter a step of a lease may have; 0 for a plain lease."""
     if plan.local is None:
         return 0
-    return min(session.local.gamma(session.sequence.base), session.request.gamma_max)
+    return min(session.local.gamma(session.sequence.base), session.gamma_max)
 
 
 def _lease(session: Session, plan: RoundPlan) -> PlainOrder | LocalOrder:

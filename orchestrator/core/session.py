@@ -51,10 +51,13 @@ TOLERATED_FALLBACKS = 2
 """Of the last 200 block rounds (1 %); with more, rules that trust lateness to be blind give way to `match`."""
 
 
-def open_target(session: Session, sid: int, address: TargetAddress, plan: RoundPlan) -> Outcome:
+def open_target(
+    session: Session, sid: int, address: TargetAddress, plan: RoundPlan, *, gamma_max: int | None = None
+) -> Outcome:
     """Ask a target to open the session from its committed tokens; a lease rides along unless the draft is LIVE.
 
     `address.ticket` is a fresh ticket: a draft that is already assigned goes on under it at the new target.
+    `gamma_max` is the longest block that the target says it verifies.
     """
     request = session.request
     assigned = session.draft.phase is not DraftPhase.NONE
@@ -64,6 +67,7 @@ def open_target(session: Session, sid: int, address: TargetAddress, plan: RoundP
         target_sid=sid,
         target_base=session.sequence.base,
         longest_length=0,
+        target_gamma=gamma_max,
         draft=draft,
         phase=Phase.OPENING,
         commit=None,

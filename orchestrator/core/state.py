@@ -112,6 +112,8 @@ class Session:
     """Base last sent to the target."""
     longest_length: int = 0
     """Most tokens of a session at its target, prompt and output together; 0 before the target has opened."""
+    target_gamma: int | None = None
+    """Longest block that its target verifies; None where it does not say."""
     commit: Commit | None = None
     """The Commit that is out."""
     recalled: bool = False
@@ -121,6 +123,11 @@ class Session:
     client_full: bool = False
     fallbacks: int = 0
     """Bit i tells whether the i-th last block round went without its block; 200 bits."""
+
+    @property
+    def gamma_max(self) -> int:
+        """Longest block that may be ordered."""
+        return self.request.gamma_max if self.target_gamma is None else min(self.request.gamma_max, self.target_gamma)
 
 
 @dataclass(frozen=True, slots=True)

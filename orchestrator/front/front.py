@@ -28,7 +28,9 @@ RETRY_AFTER_MS = 500
 """When to ask again while too many requests are running."""
 LONG_CHARACTERS = 4_096
 LONG_TOKENS = 16_384
-"""Prompts from here on are prepared in a thread, so that the event loop keeps its pace."""
+"""Requests from here on are prepared in a thread, so that the event loop keeps its pace."""
+TURN_CHARACTERS = 32
+"""What a template writes around a turn, about."""
 
 
 class RequestMeters(Protocol):
@@ -219,10 +221,14 @@ def _going() -> Unavailable:
 
 
 def _is_long(request: GenerateRequest) -> bool:
+    ids, characters = len(request.resume), sum(map(len, request.stop))
     match request.prompt:
-        case TokenPrompt(ids):
-            return len(ids) + len(request.resume) > LONG_TOKENS
+        case TokenPrompt(tokens):
+            ids += len(tokens)
         case Chat(messages):
-            return sum(len(message.content) for message in messages) > LONG_CHARACTERS
+            characters += sum(len(turn.role) + len(turn.content) + TURN_CHARACTERS for turn in messages)
         case str() as text:
-            return len(text) > LONG_CHARACTERS
+            characters += len(text)
+    if request.law is not None:
+        ids += len(request.law.bias) + len(request.law.banned_ids) + len(request.law.stop_ids)
+    return ids > LONG_TOKENS or characters > LONG_CHARACTERS

@@ -29,6 +29,7 @@ from orchestrator.front.checks import (
 from orchestrator.front.text import ModelText
 from orchestrator.policy import Gamma
 from orchestrator.pools.drafts import DraftPool, Wish
+from orchestrator.sink.stop_texts import StopTexts
 from orchestrator.sink.tokens import SinkOptions
 
 SALT_BYTES = 16
@@ -97,6 +98,7 @@ class Intake:
             wide_ids=self.model.vocabulary_size > WIDE_VOCABULARY,
             vocabulary_size=self.model.vocabulary_size,
         )
+        stop = StopTexts(request.stop)
         keyed = (self._keyed(common, seed, choice, rule) for choice in range(request.n))
         return Prepared(
             request=request,
@@ -106,7 +108,7 @@ class Intake:
             gamma=gamma,
             wish=wish,
             sessions=tuple(Session(each, sequence, rule) for each in keyed),
-            sinks=tuple(_sink_options(request, law, choice) for choice in range(request.n)),
+            sinks=tuple(_sink_options(request, law, stop, choice=choice) for choice in range(request.n)),
             over=_over(request.resume, law, max_output),
         )
 
@@ -158,10 +160,10 @@ class Intake:
         )
 
 
-def _sink_options(request: GenerateRequest, law: LawParameters, choice: int) -> SinkOptions:
+def _sink_options(request: GenerateRequest, law: LawParameters, stop: StopTexts, *, choice: int) -> SinkOptions:
     return SinkOptions(
         choice=choice,
-        stop=request.stop,
+        stop=stop,
         include_stop=request.include_stop,
         stop_ids=frozenset(law.stop_ids),
         min_tokens=law.min_tokens,

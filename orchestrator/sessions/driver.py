@@ -140,7 +140,8 @@ class SessionDriver:
         address = self._new_address(peer)
         self._limit.set(self._around.limits.open_us)
         self._use_link()
-        self._apply(core.open_target(self.session, sid, address, self._plan()))
+        gamma_max = peer.info.gamma_max if peer.info is not None else None
+        self._apply(core.open_target(self.session, sid, address, self._plan(), gamma_max=gamma_max))
         self._draft.seek()
 
     def opened(self, message: TargetOpened) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from foreword.models.tokenizer import TextStream
 from foreword.protocol.generation import Delta
 from foreword.protocol.messages import LogProbabilities
 from foreword.protocol.words import TokenSource
-from orchestrator.sink.stop_texts import Found, StopTexts
+from orchestrator.sink.stop_texts import Found, StopSearch, StopTexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class SinkOptions:
     """What one choice's output looks like."""
 
     choice: int = 0
-    stop: tuple[str, ...] = ()
+    stop: StopTexts = field(default_factory=StopTexts)
     include_stop: bool = False
     stop_ids: frozenset[int] = frozenset()
     """A stop id is output as an id; its text only with `include_stop`."""
@@ -63,7 +63,7 @@ class TokenSink:
     def __init__(self, options: SinkOptions, stream: TextStream) -> None:
         self._options = options
         self._stream = stream
-        self._stops = StopTexts(options.stop)
+        self._stops = StopSearch(options.stop)
         self._held: deque[_Held] = deque()
         self._length = 0
         self._searched_from = 0

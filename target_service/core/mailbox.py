@@ -14,7 +14,8 @@ from target_service.core.state import Answer, Bounds, Count, Outcome, Phase, Ses
 
 
 def received(session: Session, block: Block) -> Outcome:
-    """A block came under one of the session's tickets."""
+    """A block came under one of the session's tickets; more candidates than are verified at once are cut off."""
+    block = shortened(block, session.bounds.gamma_max)
     if block.round > session.round:
         return _keep(session, block)
     if block.round < session.round:
@@ -30,8 +31,19 @@ def received(session: Session, block: Block) -> Outcome:
         return session, (_receipt(block, ReceiptCode.STALE), Count("stale_block"))
     reason = unusable(block, session.commit, session.bounds)
     if reason:
+        # Its one block of this round was this one, so no other will come: do not wait.
+        session = replace(session, phase=Phase.READY)
         return session, (_receipt(block, ReceiptCode.BAD, reason), Count("bad_block"))
     return replace(session, phase=Phase.READY, block=block), (_receipt(block, ReceiptCode.TAKEN),)
+
+
+def shortened(block: Block, most: int) -> Block:
+    """Return the block with at most so many candidates; what is refused anyway stays as it is."""
+    if len(block.ids) <= most or block.parents is not None:
+        return block
+    if not isinstance(block.law, tuple):
+        return replace(block, ids=block.ids[:most])
+    return replace(block, ids=block.ids[:most], law=block.law[:most]) if len(block.law) == len(block.ids) else block
 
 
 def unusable(block: Block, commit: Commit, bounds: Bounds) -> str:
@@ -50,8 +62,6 @@ def malformed(block: Block, bounds: Bounds) -> str:
     """Return what no Commit could make good, or an empty text."""
     if block.parents is not None:
         return "parents: got a tree, wanted a chain"
-    if len(block.ids) > bounds.gamma_max:
-        return f"ids: got {len(block.ids)} candidates, wanted at most {bounds.gamma_max}"
     for token in block.ids:
         if not 0 <= token < bounds.vocabulary_size:
             return f"ids: got {token}, wanted ids from 0 to {bounds.vocabulary_size - 1}"

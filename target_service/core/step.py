@@ -109,7 +109,7 @@ def _room(session: Session) -> int:
     order = session.commit.order if session.commit else None
     match order:
         case BlockOrder():
-            gamma = order.gamma
+            gamma = min(order.gamma, session.bounds.gamma_max)
         case LocalOrder():
             gamma = min(order.gamma, session.bounds.gamma_max, order.limit - session.leased - 1)
         case _:

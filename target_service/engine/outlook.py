@@ -68,7 +68,8 @@ class Outlook:
             if session.phase is Phase.WAIT and session.commit is not None:
                 due_us = self._due(record, now_us)
                 due_us = record.hold_us if due_us is None else min(due_us, record.hold_us)
-                rows = session.commit.order.gamma + 1 if isinstance(session.commit.order, BlockOrder) else 1
+                order, most = session.commit.order, session.bounds.gamma_max
+                rows = min(order.gamma, most) + 1 if isinstance(order, BlockOrder) else 1
                 arrivals.append(_arrival(record, rows, due_us, limit_us=record.hold_us))
             elif session.phase is Phase.IDLE:
                 due_us = self._due(record, now_us)

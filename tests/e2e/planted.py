@@ -107,11 +107,11 @@ def moves_without_the_last_token() -> None:
 
     honest = core.open_target
 
-    def open_target(session: Any, *rest: Any) -> Any:
+    def open_target(session: Any, *rest: Any, **named: Any) -> Any:
         sequence = session.sequence
         if sequence.base:
             session = replace(session, sequence=Sequence.of(sequence.tokens[:-1], sequence.prompt_len))
-        return honest(session, *rest)
+        return honest(session, *rest, **named)
 
     core.open_target = open_target
 

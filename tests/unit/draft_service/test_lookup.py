@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from draft_service.core.writing import Drawn
-from draft_service.drafters.lookup import LookupDrafter, LookupStyle
+from draft_service.drafters.lookup import Lookup, LookupDrafter, LookupStyle, shared_rates
 from draft_service.drafters.pen import Pen
 from draft_service.engine.engine import Policy
 from foreword.errors import InvalidField
-from foreword.protocol.messages import OneHot
+from foreword.lookup.automaton import SuffixAutomaton
+from foreword.protocol.messages import OneHot, Tokens
 from foreword.protocol.words import Drafter, Rule
 from tests.unit.draft_service.kit import Bench, opening
 from tests.unit.draft_service.models import ordered
@@ -98,3 +101,54 @@ def test_a_session_learns_what_its_matches_are_worth() -> None:
         ours.settle()
     assert lengths[1] > 1
     assert lengths[-1] == 1
+
+
+class Eager(Lookup):
+    """Indexes whatever it reads at once."""
+
+    def take(self, cached: int, rows: Tokens) -> None:
+        super().take(cached, rows)
+        self._read_up_to(len(self._end))
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(0, 3), st.lists(st.integers(0, 2), max_size=4).map(tuple), st.booleans()), max_size=12
+    )
+)
+def test_what_is_indexed_late_is_found_as_if_it_had_been_at_once(
+    steps: list[tuple[int, Tokens, bool]],
+) -> None:
+    late, eager = Lookup(LookupStyle(), shared_rates()), Eager(LookupStyle(), shared_rates())
+    for back, rows, asked in steps:
+        cached = max(0, len(eager) - back)
+        for lookup in (late, eager):
+            lookup.take(cached, rows)
+        assert [late.since(i) for i in range(len(eager) + 1)] == [eager.since(i) for i in range(len(eager) + 1)]
+        if asked:
+            assert late.guess(4) == eager.guess(4)
+
+
+def test_candidates_that_are_taken_back_are_not_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a text of one token each of them would cost a walk over all of it."""
+    indexed: list[int] = []
+    extend = SuffixAutomaton.extend
+    monkeypatch.setattr(
+        SuffixAutomaton, "extend", lambda index, tokens: (indexed.extend(tokens), extend(index, tokens))[1]
+    )
+    lookup = Lookup(LookupStyle(), shared_rates())
+    lookup.take(0, (7,) * 1_000)
+    lookup.guess(4)
+    for length in range(1_000, 1_050):
+        for place in range(16):
+            lookup.take(length + place, (100 + place,))
+        lookup.take(length, (7,))
+        lookup.guess(4)
+    assert indexed == [7] * 1_050
+
+
+def test_a_long_text_is_indexed_while_it_is_read() -> None:
+    """Not all of it when the first guess is due."""
+    lookup = Lookup(LookupStyle(), shared_rates())
+    lookup.take(0, (7,) * 1_000)
+    assert len(lookup._index) == 1_000 - 256

@@ -140,3 +140,10 @@ def test_drafting_ahead_is_for_machines_with_time_to_spare(choice: str, on_gpu: 
     config = DraftSettings(draft_ahead=choice, branches=12).engine_config()
     abilities = Abilities(Drafter.MODEL, 100, 100, None, on_gpu=on_gpu)
     assert bounded(config, abilities).branches == branches
+
+
+def test_a_block_has_to_fit_into_a_frame() -> None:
+    assert DraftSettings(gamma_max=256).engine_config().policy.gamma_max == 256
+    settings = DraftSettings(gamma_max=64, support_max=4_096)
+    with pytest.raises(InvalidField, match="gamma_max: got 64, wanted at most 42 with support_max 4096"):
+        settings.engine_config()

@@ -43,8 +43,8 @@ def penalized(
 ) -> list[float]:
     z = [np.float32(x) for x in logits]
     counts = Counter(output)
-    for token, value in parameters.bias:
-        z[token] += np.float32(value)
+    for token in {token for token, _ in parameters.bias}:
+        z[token] += np.float32(sum(value for named, value in parameters.bias if named == token))
     for token in range(len(z)):
         barred = token in parameters.stop_ids and len(output) < parameters.min_tokens
         if token in parameters.banned_ids or barred or (allowed is not None and not allowed[token]):

@@ -1,12 +1,17 @@
 """Ranges of sampling parameters."""
 
+import copy
+import dataclasses
 import math
+import pickle
 from typing import Any
 
 import pytest
 
+from foreword.engine.pickling import dumps
 from foreword.errors import InvalidField
 from foreword.laws.parameters import LawParameters
+from foreword.values import replace
 
 
 def test_defaults_and_extremes_are_allowed() -> None:
@@ -70,3 +75,21 @@ def test_what_makes_a_law_depend_on_the_text() -> None:
     assert LawParameters(frequency_penalty=0.1).penalizes
     assert LawParameters(temperature=0.0).greedy
     assert not LawParameters().greedy
+
+
+def test_ids_are_arrays_once_and_follow_a_copy() -> None:
+    law = LawParameters(bias=((4, 1.0), (2, 0.5), (4, -3.0)), banned_ids=(7,), stop_ids=(1, 3))
+    ids = law.edited_ids
+    assert (ids.biased.tolist(), ids.bias.tolist()) == ([2, 4], [0.5, -2.0])
+    assert (ids.banned.tolist(), ids.stops.tolist()) == ([7], [1, 3])
+    assert law.edited_ids is ids
+    for copied in (replace(law, bias=((5, 1.0),)), dataclasses.replace(law, bias=((5, 1.0),))):
+        assert copied.edited_ids.biased.tolist() == [5]
+    assert law == LawParameters(bias=law.bias, banned_ids=(7,), stop_ids=(1, 3))
+    assert pickle.loads(dumps(law)) == law
+    assert copy.deepcopy(law) == law
+
+
+def test_a_law_without_edits_has_empty_arrays() -> None:
+    ids = LawParameters().edited_ids
+    assert [len(array) for array in (ids.biased, ids.bias, ids.banned, ids.stops)] == [0, 0, 0, 0]

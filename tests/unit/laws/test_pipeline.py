@@ -28,9 +28,7 @@ parameters = st.builds(
     repetition_penalty=st.sampled_from([1.0, 1.05, 1.3, 0.8]),
     presence_penalty=st.sampled_from([0.0, 0.0, 0.6, -0.5]),
     frequency_penalty=st.sampled_from([0.0, 0.0, 0.35]),
-    bias=st.dictionaries(tokens, st.sampled_from([-100.0, -1.5, 0.25, 3.0]), max_size=3).map(
-        lambda d: tuple(d.items())
-    ),
+    bias=st.lists(st.tuples(tokens, st.sampled_from([-100.0, -1.5, 0.25, 3.0])), max_size=4).map(tuple),
     banned_ids=st.sets(tokens, max_size=2).map(tuple),
     stop_ids=st.sets(tokens, max_size=2).map(tuple),
     min_tokens=st.integers(0, 5),

@@ -13,7 +13,7 @@ import pytest
 from foreword.errors import InvalidField
 from foreword.laws.parameters import LawParameters
 from foreword.protocol.generation import Delta, Event, Finish, GenerateRequest, Speculation, TokenPrompt, Usage
-from foreword.protocol.messages import BlockOrder, Commit, Tokens
+from foreword.protocol.messages import BlockOrder, Commit, DraftOpen, Tokens
 from foreword.protocol.words import FinishReason, RefusalCode, TokenSource
 from orchestrator.front.checks import FrontLimits, chosen_gamma
 from orchestrator.sink.usage import UsageCounter
@@ -186,6 +186,31 @@ async def test_drafts_write_as_many_candidates_as_were_asked_for() -> None:
     offered = finish_of(events).usage.offered_per_position
     assert len(offered) == 7
     assert sum(offered) == sum(sizes)
+
+
+async def test_no_block_is_longer_than_its_target_verifies() -> None:
+    """A session that moves follows the target it is at."""
+    world = World(targets=2)
+    first, second = world.fake_targets
+    for target, most in ((first, 3), (second, 5)):
+        target.kill()
+        target.gamma_max = most
+        target.start()
+    stage = Stage(world)
+    task = asyncio.create_task(stage.events(asking(7)))
+    await asyncio.sleep(0)
+    world.clock.call_later(150_000, lambda: next(t for t in (first, second) if t.sessions).kill())
+    await stage.spin(task)
+    assert ids_of(task.result()) == WORDS
+    sizes = {
+        target.gamma_max: {
+            c.order.gamma for c in target.sent if isinstance(c, Commit) and isinstance(c.order, BlockOrder)
+        }
+        for target in (first, second)
+    }
+    assert [max(sizes[most]) for most in (3, 5)] == [3, 5]
+    opens = [c for draft in world.fake_drafts for c in draft.sent if isinstance(c, DraftOpen)]
+    assert opens[0].gamma_max in (3, 5)
 
 
 def counted(words: Tokens, bases: list[int], sizes: list[int]) -> tuple[list[int], list[int]]:

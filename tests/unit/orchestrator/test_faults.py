@@ -100,12 +100,12 @@ def test_random_faults(seed: int) -> None:
 def test_planted_bug_a_session_that_moves_without_its_last_token_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = core.open_target
 
-    def forgetful(session, *rest):  # type: ignore[no-untyped-def]
+    def forgetful(session, *rest, **named):  # type: ignore[no-untyped-def]
         base = session.sequence.base
         if base:
             tokens = session.sequence.tokens[:-1]
             session = replace(session, sequence=Sequence.of(tokens, session.sequence.prompt_len))
-        return opened(session, *rest)
+        return opened(session, *rest, **named)
 
     monkeypatch.setattr(core, "open_target", forgetful)
     with pytest.raises(AssertionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any
@@ -11,12 +12,23 @@ from typing import Any
 import pytest
 
 from foreword.errors import DeadlineExceeded, Full, InvalidField, ProtocolFault, Unavailable
-from foreword.protocol.generation import Delta, Event, Finish, GenerateRequest, Speculation, Started, TokenPrompt
+from foreword.protocol.generation import (
+    Chat,
+    Delta,
+    Event,
+    Finish,
+    GenerateRequest,
+    Message,
+    Prompt,
+    Speculation,
+    Started,
+    TokenPrompt,
+)
 from foreword.protocol.words import FinishReason, TokenSource
 from orchestrator.front.checks import FrontLimits
 from orchestrator.front.event_queue import QueueLimits
 from orchestrator.front.front import Front, FrontSettings
-from orchestrator.front.intake import Intake
+from orchestrator.front.intake import Intake, Prepared
 from orchestrator.sessions.limits import SessionLimits
 from tests.unit.orchestrator.texts import WordText
 from tests.unit.orchestrator.world import MODEL, World, text_after
@@ -349,3 +361,28 @@ async def test_info_tells_who_is_there() -> None:
     assert [(p.up, p.last_error) for p in info.targets] == [(True, ""), (False, "gone")]
     assert [(p.up, p.trusted) for p in info.drafts] == [(True, False)]
     assert (info.gamma, info.gamma_max) == (4, 16)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        Chat((Message("user" * 16, ""),) * 60),
+        Chat((Message("user", ""),) * 130),
+        Chat((Message("user", "a" * 5_000),)),
+        "a" * 5_000,
+        TokenPrompt((1,) * 20_000),
+    ],
+    ids=["roles", "turns", "content", "text", "ids"],
+)
+async def test_long_requests_are_prepared_in_a_thread(prompt: Prompt, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, threads = Stage(), []
+
+    def prepare(request: GenerateRequest, request_id: str) -> Prepared:
+        threads.append(threading.current_thread())
+        raise InvalidField("prompt", "", "nothing, for this test")
+
+    monkeypatch.setattr(stage.front._intake, "prepare", prepare)
+    with pytest.raises(InvalidField):
+        async for _ in stage.front.generate(GenerateRequest(prompt)):
+            pass
+    assert threads[0] is not threading.main_thread()

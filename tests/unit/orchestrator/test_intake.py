@@ -266,3 +266,9 @@ def test_long_cache_salts_are_shortened_not_refused() -> None:
     }
     assert len(salts) == 2
     assert all(len(salt) == 32 for salt in salts)
+
+
+def test_choices_share_the_automaton_of_the_stop_texts() -> None:
+    first, *others = prepare(replace(PROMPT, stop=("ab", "b"), n=3)).sinks
+    assert len(others) == 2
+    assert all(sink.stop is first.stop for sink in others)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from foreword.protocol.generation import Delta
 from foreword.protocol.words import TokenSource
-from orchestrator.sink.stop_texts import StopTexts
+from orchestrator.sink.stop_texts import StopSearch, StopTexts
 from orchestrator.sink.tokens import OutputToken, SinkOptions, TokenSink
 
 VOCABULARY = [b"a", b"b", b"ab", b"ba", b"\xc3", b"\xa9", b"aab", b"", b"\xf0\x9f", b"\x98\x80", b"bb "]
@@ -80,7 +80,7 @@ stops = st.lists(st.sampled_from(["ab", "aab", "ba", "é", "b a", "abab", "😀"
 def test_any_split_into_blocks_gives_the_same_output(
     ids: list[int], stop: list[str], include: bool, min_tokens: int, data: st.DataObject
 ) -> None:
-    options = SinkOptions(stop=tuple(stop), include_stop=include, min_tokens=min_tokens)
+    options = SinkOptions(stop=StopTexts(stop), include_stop=include, min_tokens=min_tokens)
     cuts = data.draw(st.lists(st.integers(0, len(ids)), max_size=6))
     whole, at_once = run(options, ids, [])
     parts, cut = run(options, ids, cuts)
@@ -93,7 +93,7 @@ def test_any_split_into_blocks_gives_the_same_output(
 def test_one_token_per_event_is_the_same_whatever_the_blocks(
     ids: list[int], stop: list[str], data: st.DataObject
 ) -> None:
-    options = SinkOptions(stop=tuple(stop), one_token_per_event=True)
+    options = SinkOptions(stop=StopTexts(stop), one_token_per_event=True)
     cuts = data.draw(st.lists(st.integers(0, len(ids)), max_size=6))
     deltas, _ = run(options, ids, cuts)
     assert deltas == run(options, ids, [])[0]
@@ -102,7 +102,7 @@ def test_one_token_per_event_is_the_same_whatever_the_blocks(
 
 @given(ids_lists, stops, st.booleans())
 def test_output_is_the_text_up_to_the_first_stop(ids: list[int], stop: list[str], include: bool) -> None:
-    deltas, sink = run(SinkOptions(stop=tuple(stop), include_stop=include), ids, list(range(len(ids))))
+    deltas, sink = run(SinkOptions(stop=StopTexts(stop), include_stop=include), ids, list(range(len(ids))))
     stream = ByteStream()
     full = "".join(stream.push(t) for t in ids)
     ends = [(full.find(s) + len(s), -len(s), s) for s in stop if s in full]
@@ -127,7 +127,7 @@ def test_nothing_is_held_at_the_end_and_characters_are_whole(ids: list[int]) -> 
 
 
 def test_tokens_behind_a_stop_inside_a_block_are_dropped_and_the_straddling_one_is_cut() -> None:
-    sink = TokenSink(SinkOptions(stop=("b ",)), ByteStream())
+    sink = TokenSink(SinkOptions(stop=StopTexts(("b ",))), ByteStream())
     deltas = sink.take(tokens_of([0, 10, 0, 1]))  # "a", "bb ", "a", "b"
     assert "".join(d.text for d in deltas) == "ab"
     assert [t for d in deltas for t in d.ids] == [0, 10]
@@ -136,7 +136,7 @@ def test_tokens_behind_a_stop_inside_a_block_are_dropped_and_the_straddling_one_
 
 
 def test_a_possible_beginning_is_held_until_it_is_decided() -> None:
-    sink = TokenSink(SinkOptions(stop=("aba",)), ByteStream())
+    sink = TokenSink(SinkOptions(stop=StopTexts(("aba",))), ByteStream())
     assert sink.take(tokens_of([0])) == []
     assert sink.take(tokens_of([1])) == []
     (delta,) = sink.take(tokens_of([1]))
@@ -151,7 +151,7 @@ def test_parts_of_a_character_come_with_its_last_token() -> None:
 
 
 def test_a_stop_made_of_parts_of_a_character_takes_all_of_them() -> None:
-    sink = TokenSink(SinkOptions(stop=("😀",)), ByteStream())
+    sink = TokenSink(SinkOptions(stop=StopTexts(("😀",))), ByteStream())
     deltas = sink.take(tokens_of([0, 8, 9]))
     assert [t for d in deltas for t in d.ids] == [0]
 
@@ -163,7 +163,7 @@ def test_half_a_character_behind_a_whole_one_comes_at_the_end() -> None:
 
 
 def test_min_tokens_bars_stop_texts() -> None:
-    deltas, sink = run(SinkOptions(stop=("a",), min_tokens=2), [0, 0, 1, 0], [])
+    deltas, sink = run(SinkOptions(stop=StopTexts(("a",)), min_tokens=2), [0, 0, 1, 0], [])
     assert "".join(d.text for d in deltas) == "aab"
     assert sink.found is not None
 
@@ -177,13 +177,13 @@ def test_a_stop_id_is_output_as_an_id(include: bool) -> None:
 
 
 def test_positions_of_a_resumed_output_go_on() -> None:
-    sink = TokenSink(SinkOptions(stop=("b",), first_position=7), ByteStream())
+    sink = TokenSink(SinkOptions(stop=StopTexts(("b",)), first_position=7), ByteStream())
     sink.take(tokens_of([0, 0, 1]))
     assert sink.released == 9
 
 
 def test_empty_stop_texts_and_repeats_do_not_matter() -> None:
-    stops = StopTexts(["", "ab", "ab"])
+    stops = StopSearch(StopTexts(["", "ab", "ab"]))
     assert stops.feed("a") is None
     assert stops.held == 1
     found = stops.feed("b")
@@ -196,10 +196,10 @@ def test_planted_bug_searching_per_block_is_caught() -> None:
 
     class PerBlock(TokenSink):
         def take(self, tokens):  # type: ignore[no-untyped-def]
-            self._stops = StopTexts(self._options.stop)
+            self._stops = StopSearch(self._options.stop)
             return super().take(tokens)
 
-    options, ids = SinkOptions(stop=("ab",)), [0, 1, 0]
+    options, ids = SinkOptions(stop=StopTexts(("ab",))), [0, 1, 0]
     broken = PerBlock(options, ByteStream())
     split = [d for token in tokens_of(ids) for d in broken.take([token])] + broken.finish()
     assert joined(split) != joined(run(options, ids, [])[0])

@@ -139,9 +139,12 @@ class FakeTarget(FakeServer):
     longest_length = 512
     local: Callable[[tuple[int, ...]], int | None] | None = None
     """What its own drafter guesses to come next, None for nothing; without one it decodes plainly."""
+    gamma_max = 16
 
     def info(self) -> ServerInfo:
-        return replace(super().info(), local_drafter=None if self.local is None else Drafter.LOOKUP)
+        return replace(
+            super().info(), gamma_max=self.gamma_max, local_drafter=None if self.local is None else Drafter.LOOKUP
+        )
 
     def reset(self) -> None:
         self.sessions: dict[int, target_state.Session] = {}
@@ -158,7 +161,7 @@ class FakeTarget(FakeServer):
             if refused is not None:
                 self.tell(message.sid, m.Refused(message.sid, refused.code, "no", refused.retry_after_ms))
                 return
-            bounds = target_state.Bounds(VOCABULARY, self.longest_length, message.max_output, 16)
+            bounds = target_state.Bounds(VOCABULARY, self.longest_length, message.max_output, self.gamma_max)
             session = target_core.opened(message, bounds)
             self.sessions[message.sid] = session
             self.later(lambda: self._prefilled(message.sid), 5_000)

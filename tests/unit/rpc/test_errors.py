@@ -1,12 +1,15 @@
 """ForewordError → status → ForewordError."""
 
+from base64 import b64encode
+from urllib.parse import quote
+
 import grpc
 import grpc.aio
 import pytest
 
 from foreword import errors
 from foreword.client.status import decode_details
-from foreword.errors import ForewordError, Full, InvalidField, ProtocolFault, Unavailable
+from foreword.errors import ForewordError, Full, InvalidField, NotFound, ProtocolFault, Unavailable
 from foreword.rpc.errors import error_from_rpc, status_of
 
 KINDS = [
@@ -68,6 +71,21 @@ def test_details_that_are_broken_or_contradict_are_ignored():
         assert type(error_from_rpc(error)) is Unavailable
 
 
-def test_texts_of_any_length_fit_into_headers():
-    status = status_of(InvalidField("x" * 10, "y" * 100_000, "z" * 100_000))
-    assert sum(len(key) + len(value) for key, value in status.trailing_metadata) + len(status.details) < 8_000
+def header_bytes(status):
+    """What the status takes on the wire: its message percent-encoded, binary metadata in base 64."""
+    message = quote(status.details, safe="".join(chr(c) for c in range(0x20, 0x7F) if c != ord("%")))
+    return len(message) + sum(len(key) + len(b64encode(value)) for key, value in status.trailing_metadata)
+
+
+@pytest.mark.parametrize("character", ["y", "%", "\n", "é", "漢", "😀"])
+def test_texts_of_any_length_fit_into_headers(character):
+    status = status_of(InvalidField("x" * 10, character * 100_000, character * 100_000))
+    assert header_bytes(status) < 8_000
+    assert status.details.endswith("…")
+    assert header_bytes(status_of(NotFound(f"model: got {character * 2_000!r}"))) < 8_000
+
+
+def test_texts_that_fit_are_whole():
+    for text in ("", "a" * 2_000, "漢" * 222):
+        assert status_of(NotFound(text)).details == text
+    assert status_of(NotFound("漢" * 223)).details == "漢" * 221 + "…"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from foreword.errors import ForewordError, Full, InvalidField, ProtocolFault
-from foreword.protocol.messages import LoadReport, Lost, Receipt, Refused, TargetEvent, VerdictNotice
+from foreword.errors import ForewordError, Full, InvalidField, NotFound, ProtocolFault
+from foreword.protocol.messages import LoadReport, Lost, Receipt, Refused, TargetEvent, TargetTicket, VerdictNotice
 from foreword.protocol.words import LossCode, ReceiptCode, RefusalCode
 from foreword.rpc.roles import Role
 from foreword.runner.port import Memory
@@ -121,7 +121,7 @@ def test_sessions_are_counted_until_they_are_over() -> None:
 
 def test_blocks_go_on_and_bad_ones_come_back() -> None:
     exchange = Exchange()
-    good, bad = Peer().block((1,)), BadBlock(1, None, 2, 3, InvalidField("block.ids", 99, "less"))
+    good, bad = Peer().block((1,)), BadBlock(1, ticket(1), 2, 3, InvalidField("block.ids", 99, "less"))
     exchange.hub.blocks_came(exchange.link_number, [good, bad, good])
     assert exchange.link.sent == [bad]
     (sent,) = exchange.engine
@@ -220,3 +220,39 @@ def test_drafts_push_orchestrators_attach_everybody_may_ask() -> None:
         "Attach": frozenset({Role.ORCHESTRATOR}),
         "PushBlocks": frozenset({Role.DRAFT}),
     }
+
+
+def test_tickets_are_known_as_long_as_their_session() -> None:
+    exchange = Exchange()
+    exchange.commands(*((sid, open_session(sid)) for sid in (1, 2, 3)))
+    own = [ticket(sid) for sid in (1, 2, 3)]
+    exchange.commands((1, TargetTicket(1, ticket(50))), (9, TargetTicket(9, ticket(51))))
+    assert [exchange.hub.knows(t) for t in (*own, ticket(50), ticket(51))] == [True, True, True, True, False]
+    exchange.commands((1, Peer(1).close()))
+    exchange.hub.take([encoded(exchange.stream_number, (Lost(2, LossCode.EVICTED, "full"),))])
+    assert [exchange.hub.knows(t) for t in (*own, ticket(50))] == [False, False, True, False]
+    exchange.hub.stream_down(exchange.stream_number)
+    assert not exchange.hub.knows(own[2])
+
+
+def test_tickets_are_forgotten_with_the_engine() -> None:
+    exchange = Exchange()
+    exchange.commands((1, open_session(1)))
+    exchange.hub.engine_down("killed by signal 9")
+    assert not exchange.hub.knows(ticket(1))
+
+
+def test_a_session_with_many_tickets_keeps_the_newest() -> None:
+    exchange = Exchange()
+    exchange.commands((1, open_session(1)), *((1, TargetTicket(1, ticket(n))) for n in range(50, 60)))
+    assert [exchange.hub.knows(ticket(n)) for n in range(50, 60)] == [False] * 2 + [True] * 8
+
+
+def test_a_draft_that_floods_without_a_session_is_cut_off() -> None:
+    exchange = Exchange()
+    unknown = BadBlock(1, None, 2, 3, NotFound("block.ticket: got one that no session has"))
+    for _ in range(9):
+        exchange.hub.blocks_came(exchange.link_number, [unknown] * 1_000)
+    assert isinstance(exchange.link.sent[-1], Full)
+    assert exchange.value("foreword_target_events_total", event="unknown_ticket") == 9_000
+    assert exchange.engine == [], "the engine never hears of them"

@@ -323,6 +323,7 @@ servers = st.builds(
     local_drafter=st.none() | drafters,
     sessions=u32,
     name=short,
+    gamma_max=st.none() | st.integers(0, LIMITS.gamma),
 )
 draft_infos = st.builds(DraftInfo, server=servers, gamma_max=st.integers(0, LIMITS.gamma), vocabulary_map_digest=short)
 
