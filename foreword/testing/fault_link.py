@@ -6,6 +6,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 
 from foreword.clock import Clock
 from foreword.testing.fault_pipe import End, Lane, Pipe
@@ -131,7 +132,8 @@ class _Socket(asyncio.Protocol):
     def write_eof(self) -> None:
         self._eof_sent = True
         if self._open is not None:
-            self._open.write_eof()
+            with suppress(OSError):  # the other end has reset the connection, and this loop has not heard of it yet
+                self._open.write_eof()
         if self.other._eof_sent:  # both directions have ended, and nobody reads any more
             self.close()
             self.other.close()
