@@ -95,7 +95,7 @@ def test_interrupting_generate_is_quiet(tmp_path: Path):
         while not server.requests and child.poll() is None:
             os.sched_yield()
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=300)
         assert (child.returncode, out, err) == (130, "", "")
 
 
@@ -260,7 +260,7 @@ def test_up_runs_until_a_signal_and_stops_everything(number, status):
         if line.startswith("serving on"):
             break
     child.send_signal(number)
-    _, rest = child.communicate(timeout=60)
+    _, rest = child.communicate(timeout=300)
     assert child.returncode == status
     assert "Traceback" not in rest
     assert "target       was told" not in rest
@@ -271,7 +271,7 @@ def test_up_runs_until_a_signal_and_stops_everything(number, status):
 def test_the_whole_demo_writes_one_json_object():
     run = subprocess.run(
         fake_up("demo", "--json", "--target", "synthetic:vocab=64", "--max-tokens", "6"),
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     read = json.loads(run.stdout)
@@ -288,7 +288,7 @@ def test_the_whole_demo_writes_one_json_object():
 def test_the_whole_demo_shows_texts_and_a_table():
     run = subprocess.run(
         fake_up("demo", "--target", "synthetic:vocab=64", "--max-tokens", "6"),
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert run.stdout.count("one two three four five six") == 6
