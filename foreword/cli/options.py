@@ -34,8 +34,7 @@ def connect(
 ) -> AsyncClient:
     """Return a client by the options above; TLS is on when one of its files is given."""
     tls = Tls(ca, cert, key) if ca or cert or key else None
-    addresses = [part.strip() for part in address.split(",") if part.strip()]
-    return AsyncClient(addresses, tls=tls, token=token, insecure=insecure)
+    return AsyncClient(address, tls=tls, token=token, insecure=insecure)
 
 
 # Options of commands that start services.
