@@ -6,7 +6,7 @@ import pytest
 
 from foreword import errors
 from foreword.client.status import decode_details
-from foreword.errors import ForewordError, Full, InvalidField, ProtocolFault, Unavailable
+from foreword.errors import ForewordError, Full, InvalidField, NotFound, ProtocolFault, Unavailable
 from foreword.rpc.errors import error_from_rpc, status_of
 
 KINDS = [
@@ -36,6 +36,14 @@ def test_an_invalid_field_keeps_its_parts_and_its_words():
     back = error_from_rpc(rpc_error(status_of(error)))
     assert isinstance(back, InvalidField)
     assert (back.field, str(back.seen), back.wanted) == ("top_p", "1.5", "a number over 0 and up to 1")
+    assert back.message == error.message
+
+
+def test_a_name_of_nothing_keeps_its_parts_and_its_words():
+    error = NotFound.of("speculation.draft", "nope", "one of those that are served: small")
+    back = error_from_rpc(rpc_error(status_of(error)))
+    assert isinstance(back, NotFound)
+    assert (back.field, repr(back.seen), back.wanted) == (error.field, "'nope'", error.wanted)
     assert back.message == error.message
 
 
