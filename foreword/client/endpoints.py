@@ -35,8 +35,9 @@ class Tls:
 class Endpoints:
     """The addresses of one deployment; channels are opened when they are first used, on the loop that uses them.
 
-    A text may hold several addresses, separated by commas. Raises InvalidField for no address or what is none, for a PEM file that cannot be read, for a token that no header
-    can carry, and for plaintext off loopback unless `insecure`.
+    A text may hold several addresses, separated by commas. Raises InvalidField for no address or what is none, for a
+    PEM file that cannot be read, for a token that no header can carry, and for plaintext off loopback unless
+    `insecure`.
     """
 
     def __init__(self, addresses: str | Sequence[str], *, tls: Tls | None, token: str | None, insecure: bool) -> None:

@@ -23,12 +23,12 @@ def test_a_text_may_hold_several_as_a_list_does() -> None:
 
 @pytest.mark.parametrize("given", ["", " , ", [], [""]])
 def test_none_is_refused(given: str | Sequence[str]) -> None:
-    with pytest.raises(InvalidField, match="address: got .*, wanted host:port, or several"):
+    with pytest.raises(InvalidField, match=r"address: got .*, wanted host:port, or several"):
         addresses(given)
 
 
 def test_each_of_a_text_is_looked_at() -> None:
     with pytest.raises(InvalidField, match=r"address: got '10\.0\.0\.1:5', wanted tls"):
         addresses("127.0.0.1:50051,10.0.0.1:5")
-    with pytest.raises(InvalidField, match="address: got '127.0.0.1', wanted host:port"):
+    with pytest.raises(InvalidField, match=r"address: got '127\.0\.0\.1', wanted host:port"):
         addresses("127.0.0.1:50051,127.0.0.1")
