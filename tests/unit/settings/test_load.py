@@ -124,7 +124,8 @@ BAD_FLAGS = [
     (
         ("tls", "cert"),
         "c.pem",
-        "tls.cert: got 'c.pem', wanted a file with tls.key and tls.ca beside it, or none of the three (flag --tls-cert)",
+        "tls.cert: got 'c.pem', wanted a file with tls.key and tls.ca beside it, or none of the three "
+        "(flag --tls-cert)",
     ),
     (
         ("tls", "roles"),
