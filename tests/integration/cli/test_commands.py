@@ -196,10 +196,11 @@ def test_only_models_with_weights_are_fetched(config, models):
     assert models_of(config) == models
 
 
-async def test_models_are_fetched_one_after_the_other_with_output_on_stderr(tmp_path, capfd):
+async def test_models_are_fetched_one_after_the_other_with_progress_on_stderr_alone(tmp_path, capfd):
     log = tmp_path / "log"
     code = (
-        "import sys; print('fetching'); open(sys.argv[1], 'a').write(sys.argv[2] + ' '); sys.exit(sys.argv[2] == 'bad')"
+        "import sys; print('/the/folder'); print('fetching', file=sys.stderr); "
+        "open(sys.argv[1], 'a').write(sys.argv[2] + ' '); sys.exit(sys.argv[2] == 'bad')"
     )
     command = (sys.executable, "-S", "-c", code, str(log))
     await fetch_models(StackConfig(target="a", draft="b"), command=command)
