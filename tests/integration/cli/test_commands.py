@@ -264,6 +264,8 @@ def test_up_runs_until_a_signal_and_stops_everything(number, status):
     _, rest = child.communicate(timeout=300)
     assert child.returncode == status
     assert "Traceback" not in rest
+    assert "; try: foreword generate --temperature 0 --address 127.0.0.1:" in lines[-1]
+    assert rest.splitlines()[0] == "stopping; requests that run get up to 15 s"
     assert "target       was told" not in rest
     assert any(line.startswith("draft        draft was told --drafter lookup") for line in lines)
     assert next(line for line in rest.splitlines() if line.endswith("stopped")).startswith("orchestrator")
