@@ -61,7 +61,7 @@ class TargetSettings(ServerSettings):
     )
     page_size: int = setting(
         16,
-        "Tokens of a page of the cache; on CPUs a multiple of 16: with another size attention is slower, as the log says.",
+        "Tokens of a page of the cache; on CPUs a multiple of 16, or attention is slower, as the log says.",
         unit="tokens",
         least=1,
         most=1024,
