@@ -43,12 +43,17 @@ Target = Annotated[str, typer.Option(help="Model of the target: embedded, a fold
 Draft = Annotated[
     str,
     typer.Option(
-        help="What drafts: lookup, a model, mixed or mixed:MODEL for both, synthetic:…; auto takes mixed for the "
-        "target embedded, else lookup."
+        help="What drafts: lookup, a model, bundled (made for embedded), mixed or mixed:MODEL for both, synthetic:…; "
+        "auto takes mixed for the target embedded, else lookup."
     ),
 ]
 Drafts = Annotated[int, typer.Option(help="How many draft services.", min=0)]
 NoDraft = Annotated[bool, typer.Option("--no-draft", help="Decode plainly.")]
 Gamma = Annotated[int | None, typer.Option(help="Default candidates per block.", show_default="the orchestrator's")]
-Dtype = Annotated[str, typer.Option(help="Arithmetic of the models: float32, bfloat16 or float16.")]
+Dtype = Annotated[
+    str,
+    typer.Option(
+        help="Arithmetic of the target: float32, bfloat16 or float16; a draft takes the fastest, or FOREWORD_DRAFT_DTYPE."
+    ),
+]
 Threads = Annotated[int, typer.Option(help="Threads of each engine; 0 leaves it to the libraries.", min=0)]
