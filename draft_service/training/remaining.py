@@ -1,4 +1,4 @@
-"""Progress of hours of work on stderr, with the time that is left: a bar on a terminal, lines elsewhere: every few seconds, then a minute."""
+"""Progress of hours of work on stderr, with the time that is left: a bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
