@@ -50,7 +50,8 @@ demo: setup ## fetch the model, start everything on this machine, and compare wi
 	@$(BIN)/foreword demo $(ARGS)
 
 test: lint ## lint, then the default tests
-	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile \
+		-o faulthandler_timeout=1800 -o faulthandler_exit_on_timeout=true $(ARGS)
 
 test-full: lint ## lint, then all tests: long studies and real weights too, which are fetched first
 	@$(BIN)/foreword models fetch

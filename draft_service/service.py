@@ -24,6 +24,7 @@ from draft_service.engine_messages import (
     ToEngine,
     ToService,
 )
+from draft_service.folder.bundled import draft_folder
 from draft_service.metrics import DraftMetrics
 from draft_service.servicer import DraftServicer
 from draft_service.settings import DraftSettings
@@ -31,6 +32,7 @@ from draft_service.target_links import TargetLinks
 from foreword._version import __version__
 from foreword.engine.process import EngineOptions
 from foreword.errors import ForewordError, InvalidField, Unavailable
+from foreword.models.local import check_there
 from foreword.protocol.info import DraftInfo, ServerInfo
 from foreword.protocol.messages import DraftEvent, LoadReport
 from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
@@ -47,7 +49,12 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 async def run(settings: DraftSettings, stop: asyncio.Event | None = None) -> None:
-    """Serve until `stop` is set or SIGTERM comes; raises ForewordError if it cannot start."""
+    """Serve until `stop` is set or SIGTERM comes; raises ForewordError if it cannot start.
+
+    A model that is not there is said before it listens.
+    """
+    if settings.model and draft_folder(settings.model) is None:
+        check_there(settings.model)
     registry = new_registry()
     service = DraftProcess(settings, DraftMetrics(registry))
     with ExitStack() as stack:

@@ -17,7 +17,7 @@ from draft_service.folder.bundled import BUNDLED
 from foreword.errors import InvalidField
 from foreword.laws.counts import MAX_BITS
 from foreword.models.dtype import Dtype
-from foreword.models.source import is_synthetic
+from foreword.models.source import check_words, is_synthetic
 from foreword.protocol.words import Drafter
 from foreword.runner.budget import PAGE_SIZE, CacheBudget
 from foreword.settings.base import ServerSettings, start_timeout
@@ -137,6 +137,9 @@ class DraftSettings(ServerSettings):
     def model_post_init(self, _: object) -> None:
         if self.drafter is DrafterChoice.LOOKUP and self.model:
             raise InvalidField("model", self.model, "no model for the drafter lookup, or the drafter model")
+        for source in (self.model, self.target):
+            if source not in ("", BUNDLED):
+                check_words(source)
 
     @property
     def chosen(self) -> DrafterChoice:

@@ -19,7 +19,7 @@ A message names what was wrong, the value seen and the value wanted.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 __all__ = [
     "Cancelled",
@@ -88,9 +88,23 @@ class Unauthorized(ForewordError):
 
 
 class NotFound(ForewordError):
-    """A model, file, request or session is not there."""
+    """A model, file, request or session is not there; `of` names a field whose value is the name of none."""
 
     code = "NOT_FOUND"
+
+    def __init__(self, message: str, *, retry_after_ms: int | None = None) -> None:
+        super().__init__(message, retry_after_ms=retry_after_ms)
+        self.field = ""
+        """The field of the request that names what is not there; empty where it is about none."""
+        self.seen: object = None
+        self.wanted = ""
+
+    @classmethod
+    def of(cls, field: str, seen: object, wanted: str) -> Self:
+        """Return the error about the value of a field, with the three parts that InvalidField has."""
+        error = cls(f"{field}: got {shown(seen)}, wanted {wanted}")
+        error.field, error.seen, error.wanted = field, seen, wanted
+        return error
 
 
 class Mismatch(ForewordError):

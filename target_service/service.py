@@ -12,6 +12,7 @@ from foreword._version import __version__
 from foreword.engine.process import EngineOptions
 from foreword.errors import InvalidField, Unavailable
 from foreword.extras import how_to_install
+from foreword.models.local import check_there
 from foreword.protocol.info import ServerInfo
 from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
 from foreword.rpc.server import RpcServer, serve
@@ -34,7 +35,11 @@ _STAY = 0.75
 
 
 async def run(settings: TargetSettings, *, stop: asyncio.Event | None = None) -> None:
-    """Serve until `stop` is set or a signal comes; sessions get the grace time to end, then they are told to move."""
+    """Serve until `stop` is set or a signal comes; sessions get the grace time to end, then they are told to move.
+
+    Raises ForewordError, before it listens, for a model that is not there.
+    """
+    check_there(settings.model)
     await TargetProcess(settings).run(stop or asyncio.Event())
 
 

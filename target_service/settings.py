@@ -8,6 +8,7 @@ from pydantic_settings import SettingsConfigDict
 
 from foreword.errors import InvalidField
 from foreword.models.dtype import Dtype
+from foreword.models.source import check_words, is_synthetic
 from foreword.settings.base import ServerSettings, start_timeout
 from foreword.settings.fields import setting
 from target_service.core.policy import StepPolicyName
@@ -59,7 +60,11 @@ class TargetSettings(ServerSettings):
         0.4, "Share of the device's memory that is free at start which the cache may take.", over=0, most=0.95
     )
     page_size: int = setting(
-        16, "Tokens of a page of the cache; 16 or a multiple on CPUs.", unit="tokens", least=1, most=1024
+        16,
+        "Tokens of a page of the cache; on CPUs a multiple of 16, or attention is slower, as the log says.",
+        unit="tokens",
+        least=1,
+        most=1024,
     )
     max_step_tokens: int = setting(
         2048,
@@ -90,9 +95,15 @@ class TargetSettings(ServerSettings):
     )
 
     def model_post_init(self, _: object) -> None:
+        check_words(self.model)
+        if self.local_drafter not in ("lookup", "none"):
+            check_words(self.local_drafter)
         if not self.dtype.exact:
             wanted = "float32, bfloat16 or float16: with rounded weights a target is another model"
             raise InvalidField("dtype", self.dtype.value, wanted)
+        if self.max_tokens is not None and self.max_tokens <= self.page_size and not is_synthetic(self.model):
+            wanted = f"more than page_size, {self.page_size}: two texts are scored when a model is loaded"
+            raise InvalidField("max_tokens", self.max_tokens, wanted)
         if self.max_step_tokens <= self.gamma_max:
             wanted = f"more than gamma_max, {self.gamma_max}"
             raise InvalidField("max_step_tokens", self.max_step_tokens, wanted)

@@ -1,4 +1,4 @@
-"""Progress of hours of work on stderr, with the time that is left: a bar on a terminal, a line a minute elsewhere."""
+"""Progress of hours of work on stderr, with the time that is left: a bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-LINE_EVERY_S = 60.0
+FIRST_LINES_S, LINE_EVERY_S = 5.0, 60.0
+"""Time between lines at the beginning, and the longest: it doubles, so that hours of work do not fill a log."""
 
 
 class Remaining:
@@ -32,6 +33,7 @@ class Remaining:
         self._task = self._bar.add_task("", total=None)
         self._began: tuple[float, int] | None = None
         self._said = float("-inf")
+        self._pause = FIRST_LINES_S / 2
 
     def at(self, done: int, total: int, remark: str = "") -> None:
         """Say that `done` of `total` are done."""
@@ -39,15 +41,15 @@ class Remaining:
         now = time.monotonic()
         if self._began is None:
             self._began = now, done
-        if not self._console.is_terminal and now - self._said >= LINE_EVERY_S:
-            self._said = now
+        if not self._console.is_terminal and now - self._said >= self._pause:
+            self._said, self._pause = now, min(2 * self._pause, LINE_EVERY_S)
             self._console.print(self._line(done, total, remark, now), highlight=False, soft_wrap=True)
 
     def _line(self, done: int, total: int, remark: str, now: float) -> str:
         assert self._began is not None
         began, first = self._began
         speed = (done - first) / (now - began) if now > began else 0.0
-        left = str(timedelta(seconds=round((total - done) / speed))) if speed else "?"
+        left = str(timedelta(seconds=round(max(0, total - done) / speed))) if speed else "?"
         return f"{done:,} of {total:,} {self._unit}s, {left} left  {remark}".rstrip()
 
     def __enter__(self) -> Self:

@@ -62,6 +62,16 @@ class _Writing:
     """Whether it is the message of the user that is being written."""
     answers: list[Answer] = field(default_factory=list)
 
+    @property
+    def answered(self) -> int:
+        """Tokens of its answers."""
+        return sum(len(answer.output) for answer in self.answers)
+
+    @property
+    def written(self) -> int:
+        """Tokens of its answers, those of the present one included."""
+        return self.answered + (0 if self.free else len(self.output))
+
 
 class Sampler:
     """Fills the shards of a corpus that are not there."""
@@ -83,25 +93,25 @@ class Sampler:
         self._ends = frozenset(tokenizer.eos_ids)
 
     def run(self, shards: Sequence[int], progress: Callable[[int, int], None]) -> None:
-        """Sample the shards that are missing, in order; `progress` hears of shards done and tokens written."""
+        """Sample the shards that are missing, in order; `progress` hears of shards done and tokens written, each pass."""
         missing = [shard for shard in shards if shard not in set(self._corpus.shards())]
         numbers = [shard * self._plan.shard + i for shard in missing for i in range(self._plan.shard)]
         numbers.reverse()
         ended: defaultdict[int, list[_Writing]] = defaultdict(list)
         live: dict[int, _Writing] = {}
         finished = tokens = 0
+        progress(finished, tokens)
         while numbers or live:
             while numbers and len(live) < self._plan.side_by_side:
                 slot = min(set(range(self._plan.side_by_side)) - set(live))
                 live[slot] = self._begin(numbers.pop(), slot)
             over = self._without_room(live) or self._step(live)
             for slot, writing in over:
-                tokens += sum(len(answer.output) for answer in writing.answers)
+                tokens += writing.answered
                 self._runner.close(slot)
                 del live[slot]
                 finished += self._keep(writing, ended)
-            if over:
-                progress(finished, tokens)
+            progress(finished, tokens + sum(writing.written for writing in live.values()))
 
     def _keep(self, writing: _Writing, ended: dict[int, list[_Writing]]) -> bool:
         """Put a conversation to the others of its shard, and write the shard if that was the last; return if it was."""

@@ -17,7 +17,7 @@ from draft_service.training.corpus import Answer, Corpus
 from draft_service.training.evaluating import HELD_OUT_SEED, figures_of, step_seconds, worth_of
 from draft_service.training.making import StudentPlan, make_draft
 from draft_service.training.remaining import Remaining
-from draft_service.training.sampling import Sampler, SamplingPlan, sample_until
+from draft_service.training.sampling import FIRST_GUESS, Sampler, SamplingPlan, sample_until
 from draft_service.training.scripts import read_prompts
 from draft_service.training.trainer import Progress, TrainingPlan
 from foreword.cli.model_progress import ModelProgress
@@ -92,7 +92,10 @@ def evaluate(draft: Path, target: TargetChoice, on: Measuring, *, write: bool, a
     target = replace(target, source=target.source or card.target.source)
     built = _built(target)
     with tempfile.TemporaryDirectory() as temporary:
-        plan = SamplingPlan(seed=HELD_OUT_SEED, shard=32)
+        # A shard is the least that is sampled: it has each law once, and no more than is asked for. Short passes, so
+        # that an interruption is heard.
+        shard = max(len(SamplingPlan().laws), min(32, on.tokens // FIRST_GUESS))
+        plan = SamplingPlan(seed=HELD_OUT_SEED, shard=shard, chunk=128)
         corpus = Corpus(on.corpus or Path(temporary))
         held = _sampled(built, corpus, plan, tokens=on.tokens, prompts=on.prompts)
         answers = [answer for shard in held.shards() for answer in held.read(shard)]
@@ -115,6 +118,7 @@ def export(draft: str, out: Path, *, target: str) -> None:
 
 
 def _figures(draft: Path, target: TargetChoice, built: BuiltRunner, answers: Sequence[Answer]) -> dict[str, Any]:
+    stderr().print(f"measure {draft.name} on {len(answers)} answers")
     loaded = load_draft(draft, target=target.source, cache=cache_folder(), threads=target.cores)
     found = worth_of(loaded, answers)
     info = loaded.info

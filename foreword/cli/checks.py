@@ -17,6 +17,8 @@ _SLOWER = 0.95
 """Times plain decoding's speed under which drafts are worth a remark; a short try is not exact."""
 _MISFIT: Final = re.compile("^(model|weights|dtype|vocabulary|tokenizer): the target")
 """How an orchestrator begins to say that a target was reached and serves something else than the others."""
+_LOADING: Final = ("being loaded", "engine is not ready")
+"""What targets and drafts say while a model is loaded, at the start and after their engine was lost."""
 
 
 class Health(Enum):
@@ -74,6 +76,14 @@ def draft_check(choice: Choice, plain: Choice) -> Check:
     return Check(name, Health.OK, detail)
 
 
+def untried_check(info: DeploymentInfo) -> Check | None:
+    """Say that nothing was drafted, where drafts are configured and none is up; None where there is none to try."""
+    if not info.drafts:
+        return None
+    mend = "ask again once a draft is up; until then the target drafts by itself, or decodes plainly"
+    return Check("drafted decoding", Health.WARNING, "not tried: no draft is up", mend)
+
+
 def _versions(info: DeploymentInfo) -> Check:
     if info.protocol_max < PROTOCOL_MIN or info.protocol_min > PROTOCOL_MAX:
         seen, wanted = f"{info.protocol_min} to {info.protocol_max}", f"{PROTOCOL_MIN} to {PROTOCOL_MAX}"
@@ -103,7 +113,8 @@ def _drafts(info: DeploymentInfo) -> Iterator[Check]:
         yield Check("drafts", Health.WARNING, "none is configured: every token is decoded plainly", mend)
     for peer in info.drafts:
         yield _reach("draft", peer, down=Health.WARNING)
-        if peer.info is not None and peer.info.model is not None and info.model is not None:
+        # What is known of one that is down is of the process before.
+        if peer.up and peer.info is not None and peer.info.model is not None and info.model is not None:
             yield _fit(peer.address, peer.info.model, info.model)
 
 
@@ -127,7 +138,7 @@ def _out_of_use(name: str, peer: PeerInfo, *, down: Health) -> Check:
     why = peer.last_error or "not reached yet"
     if _MISFIT.search(why) is not None:
         return Check(name, down, f"not used: {why}", "serve the same model there, or take it out of --targets")
-    if "being loaded" in why:
+    if any(words in why for words in _LOADING):
         return Check(name, down, f"down: {why}", "wait; large models take minutes to load")
     mend = f"start it, or look at the network between the orchestrator and {peer.address}"
     return Check(name, down, f"down: {why}", mend)

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from foreword.cli import options
-from foreword.cli.checks import Check, Health, deployment_checks, draft_check, plain_check
+from foreword.cli.checks import Check, Health, deployment_checks, draft_check, plain_check, untried_check
 from foreword.cli.failure import hint
 from foreword.cli.output import stdout, write_json
 from foreword.client import DEFAULT_ADDRESS, AsyncClient
@@ -27,6 +27,7 @@ _MARKS: Final[Mapping[Health, tuple[str, str]]] = {
     Health.FAILED: ("failed ", "red"),
 }
 _ASKS = 5
+_ANSWERS_OTHERWISE = "look at the address, and at the log of what answers there"
 _PROMPT = "1 2 3 4 5 6 7 8"
 """Continues in any vocabulary, synthetic ones included."""
 _TOKENS = 32
@@ -98,9 +99,7 @@ async def _examine(client: AsyncClient) -> Examination:
             if any(peer.up for peer in found.info.targets):
                 await _try_out(client, found)
         except ForewordError as error:
-            mend = (
-                "look at the logs of the services" if found.info is not None else hint(error) or "start it: foreword up"
-            )
+            mend = "look at the logs of the services" if found.info is not None else hint(error) or _ANSWERS_OTHERWISE
             found.checks.append(Check("orchestrator", Health.FAILED, error.message, mend))
     return found
 
@@ -125,6 +124,8 @@ async def _try_out(client: AsyncClient, found: Examination) -> None:
         found.round = drafted.timings
     else:
         found.round = plain.timings
+        if (untried := untried_check(found.info)) is not None:
+            found.checks.append(untried)
 
 
 async def _generate(client: AsyncClient, *, gamma: int) -> Choice:

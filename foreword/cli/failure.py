@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from foreword.errors import DeadlineExceeded, ForewordError, InvalidField, NotFound, Unavailable, shown
+from foreword.rpc.tls import is_loopback
 
 _UNREACHED = "address: got "
 _TLS_TROUBLE = ("Socket closed", "handshake failed")
 """What gRPC says where only one end speaks TLS, or one does not take the other's certificate."""
 _TO_THE_SERVER = ", or None to leave it to the server"
+_OTHERWISE: Final = {"tls.certificate": "tls_cert", "tls.authority": "tls_ca"}
+"""Parameters that are called otherwise than the fields of the client."""
 _FIELD = re.compile(r"([a-z_.]+): ")
 _NAME = re.compile(r"(?:[a-z]+\.)?([a-z]+_[a-z_]+)")
 
@@ -31,7 +35,8 @@ def hint(error: ForewordError) -> str:
         return ""
     if any(words in error.message for words in _TLS_TROUBLE):
         return "look at --tls-ca, --tls-cert and --tls-key: both ends speak TLS, or neither"
-    return "start it: foreword up"
+    address = error.message.removeprefix(_UNREACHED).partition(", wanted")[0]
+    return "start it: foreword up" if is_loopback(address) else "look at the address, and at whether it serves there"
 
 
 def _by_flags(error: ForewordError, flags: Mapping[str, str], words: Sequence[str]) -> str:
@@ -52,7 +57,7 @@ def _by_flags(error: ForewordError, flags: Mapping[str, str], words: Sequence[st
 def _flag(field: str, flags: Mapping[str, str]) -> str | None:
     """Return the flag that sets a field of a request: `law.top_p`, `tls.key`, or `timeout_s`, whose unit it lacks."""
     last = field.rpartition(".")[2]
-    names = (field.replace(".", "_"), last, last.removesuffix("_s"))
+    names = (_OTHERWISE.get(field, ""), field.replace(".", "_"), last, last.removesuffix("_s"))
     return next((flags[name] for name in names if name in flags), None)
 
 

@@ -36,8 +36,9 @@ async def fetch_models(config: StackConfig, *, command: tuple[str, ...] = _FETCH
     Raises typer.Exit where that fails and stderr says why, NotFound where the fetching process was killed.
     """
     for source in models_of(config):
+        # Its stdout is the folder's name, which nobody asked for here.
         process = await asyncio.create_subprocess_exec(
-            *command, source, stdin=asyncio.subprocess.DEVNULL, stdout=sys.stderr.fileno()
+            *command, source, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL
         )
         try:
             status = await process.wait()

@@ -34,8 +34,7 @@ def connect(
 ) -> AsyncClient:
     """Return a client by the options above; TLS is on when one of its files is given."""
     tls = Tls(ca, cert, key) if ca or cert or key else None
-    addresses = [part.strip() for part in address.split(",") if part.strip()]
-    return AsyncClient(addresses, tls=tls, token=token, insecure=insecure)
+    return AsyncClient(address, tls=tls, token=token, insecure=insecure)
 
 
 # Options of commands that start services.
@@ -44,12 +43,17 @@ Target = Annotated[str, typer.Option(help="Model of the target: embedded, a fold
 Draft = Annotated[
     str,
     typer.Option(
-        help="What drafts: lookup, a model, mixed or mixed:MODEL for both, synthetic:…; auto takes mixed for the "
-        "target embedded, else lookup."
+        help="What drafts: lookup, a model, bundled (made for embedded), mixed or mixed:MODEL for both, synthetic:…; "
+        "auto takes mixed for the target embedded, else lookup."
     ),
 ]
 Drafts = Annotated[int, typer.Option(help="How many draft services.", min=0)]
 NoDraft = Annotated[bool, typer.Option("--no-draft", help="Decode plainly.")]
 Gamma = Annotated[int | None, typer.Option(help="Default candidates per block.", show_default="the orchestrator's")]
-Dtype = Annotated[str, typer.Option(help="Arithmetic of the models: float32, bfloat16 or float16.")]
+Dtype = Annotated[
+    str,
+    typer.Option(
+        help="Arithmetic of the target: float32, bfloat16 or float16; drafts take the fastest, or FOREWORD_DRAFT_DTYPE."
+    ),
+]
 Threads = Annotated[int, typer.Option(help="Threads of each engine; 0 leaves it to the libraries.", min=0)]

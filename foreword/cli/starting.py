@@ -7,6 +7,8 @@ from pathlib import Path
 import typer
 
 from foreword.cli.app import build, installed
+from foreword.models.local import check_there
+from foreword.models.source import parse_source
 from foreword.stack.config import StackConfig, plan_drafts, plan_orchestrator, plan_target
 from foreword.stack.port import check_port
 
@@ -15,9 +17,10 @@ _LATER = "127.0.0.1:1"
 
 
 def check_start(config: StackConfig) -> None:
-    """Look whether the port is free and every service takes its settings, those of the environment included.
+    """Look whether the port is free, every service takes its settings, those of the environment too, and models exist.
 
-    Raises InvalidField for the port, and typer.Exit where settings are wrong, which stderr says then.
+    Raises InvalidField for the port, NotFound or Mismatch for a path without a model, and typer.Exit where settings are
+    wrong, which stderr says then.
     """
     check_port(config)
     folder, drafts = Path(), [_LATER] * bool(config.draft_names)
@@ -32,3 +35,6 @@ def check_start(config: StackConfig) -> None:
         status = root.main(words, "foreword", standalone_mode=False)
         if isinstance(status, int) and status:
             raise typer.Exit(status)
+    check_there(config.target)
+    if config.draft_names and config.draft_model:
+        parse_source(config.draft_model)  # a distilled draft's folder holds no whole model

@@ -21,6 +21,8 @@ from foreword.stack.config import AUTO_DRAFT, DEFAULT_TARGET, StackConfig
 from foreword.stack.events import ServiceEvent, ServiceState
 from foreword.stack.stack import Stack
 
+_HINT: Final = "Why do leaves fall?"
+"""What to try: at temperature 0, for a small model wanders at 1."""
 _COLOURS: Final[Mapping[str, str]] = {"target": "magenta", "draft": "green", "orchestrator": "blue"}
 _CONSOLE_LOGS: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys(_COLOURS, ("--log-format", "console"))
 
@@ -63,6 +65,7 @@ async def _up(config: StackConfig, console: Console, *, quiet: bool) -> int:
     loop = asyncio.get_running_loop()
 
     def stop(number: signal.Signals) -> None:
+        console.print(f"stopping; requests that run get up to {config.grace_s:g} s", style="bold")
         received.append(number)
         running.cancel()
 
@@ -77,7 +80,9 @@ async def _run(stack: Stack, config: StackConfig, console: Console) -> None:
     await fetch_models(config)
     async with stack:
         flag = "" if stack.address == DEFAULT_ADDRESS else f" --address {stack.address}"
-        console.print(f"serving on {stack.address}; try: foreword generate{flag} 'Once upon a time'", style="bold")
+        console.print(
+            f"serving on {stack.address}; try: foreword generate --temperature 0{flag} '{_HINT}'", style="bold"
+        )
         await asyncio.Event().wait()
 
 

@@ -29,9 +29,9 @@ _INFO_TIMEOUT_S = 10.0
 class AsyncClient:
     """A client of one deployment, for one event loop.
 
-    `address` is host:port, or several of the same deployment: one that cannot be reached is replaced by the next. TLS
-    is required off loopback, unless `insecure`. `token` is sent as a bearer token. `timeout_s` is the default limit of
-    a whole call, in seconds over 0; None waits for ever.
+    `address` is host:port, or several of the same deployment, in a list or separated by commas: one that cannot be
+    reached is replaced by the next. TLS is required off loopback, unless `insecure`. `token` is sent as a bearer token.
+    `timeout_s` is the default limit of a whole call, in seconds over 0; None waits for ever.
 
         async with AsyncClient() as client:
             async with client.stream("Once upon a time", temperature=0, max_tokens=64) as events:

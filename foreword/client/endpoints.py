@@ -35,14 +35,15 @@ class Tls:
 class Endpoints:
     """The addresses of one deployment; channels are opened when they are first used, on the loop that uses them.
 
-    Raises InvalidField for no address or what is none, for a PEM file that cannot be read, for a token that no header
-    can carry, and for plaintext off loopback unless `insecure`.
+    A text may hold several addresses, separated by commas. Raises InvalidField for no address or what is none, for a
+    PEM file that cannot be read, for a token that no header can carry, and for plaintext off loopback unless
+    `insecure`.
     """
 
     def __init__(self, addresses: str | Sequence[str], *, tls: Tls | None, token: str | None, insecure: bool) -> None:
-        self._addresses = [addresses] if isinstance(addresses, str) else list(addresses)
+        self._addresses = _split(addresses) if isinstance(addresses, str) else list(addresses)
         if not self._addresses or not all(isinstance(a, str) and a for a in self._addresses):
-            raise InvalidField("address", addresses, "host:port, or a list of them")
+            raise InvalidField("address", addresses, "host:port, or several: a list, or separated by commas")
         self._credentials = None if tls is None else _credentials(tls)
         self._server_name = None if tls is None else tls.server_name
         for address in self._addresses:
@@ -91,6 +92,13 @@ class Endpoints:
         return grpc.aio.secure_channel(address, self._credentials, options=[*channel_options(), *override])
 
 
+def _split(addresses: str) -> list[str]:
+    """Return the addresses of a text; a list behind `ipv4:` or `ipv6:` is one name to gRPC."""
+    if addresses.startswith(("ipv4:", "ipv6:")):
+        return [addresses]
+    return [part.strip() for part in addresses.split(",") if part.strip()]
+
+
 def _check_address(address: str) -> None:
     """Raise InvalidField for what gRPC would take for another place: it calls port 99999 modulo 65536."""
     if address.startswith(_SCHEMES):
@@ -102,9 +110,9 @@ def _check_address(address: str) -> None:
 
 def _credentials(tls: Tls) -> grpc.ChannelCredentials:
     if (tls.certificate is None) != (tls.key is None):
-        missing = "tls.key" if tls.key is None else "tls.certificate"
-        wanted = "a PEM file: a certificate and its key, or neither (--tls-cert, --tls-key)"
-        raise InvalidField(missing, None, wanted)
+        given = "certificate" if tls.key is None else "key"
+        wanted = "a certificate and its key, or neither (--tls-cert, --tls-key)"
+        raise InvalidField(f"tls.{given}", str(getattr(tls, given)), wanted)
     return grpc.ssl_channel_credentials(
         None if tls.authority is None else _read("tls.authority", tls.authority),
         private_key=None if tls.key is None else _read("tls.key", tls.key),

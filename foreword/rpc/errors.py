@@ -1,7 +1,7 @@
 """Errors on the wire: ForewordError ↔ gRPC status with google.rpc ErrorInfo and RetryInfo (AIP-193).
 
 The status carries the error's canonical code and message; ErrorInfo has domain "foreword", the error's reason and, for
-an invalid field, what was seen and what was wanted; RetryInfo says when to ask again.
+a field of the request, what was seen and what was wanted; RetryInfo says when to ask again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from foreword import errors
-from foreword.errors import ForewordError, InvalidField, shown
+from foreword.errors import ForewordError, InvalidField, NotFound, shown
 
 DOMAIN = "foreword"
 MOST_MESSAGE_BYTES = 2_000
@@ -40,13 +40,13 @@ _BY_CODE: Mapping[str, type[ForewordError]] = {
     "DEADLINE_EXCEEDED": errors.DeadlineExceeded,
     "CANCELLED": errors.Cancelled,
 }
-_INVALID_FIELD = "INVALID_FIELD"
+_INVALID_FIELD, _NOT_FOUND = "INVALID_FIELD", "NOT_FOUND"
 
 
 def status_of(error: ForewordError) -> grpc.Status:
     """Return the gRPC status of an error, details in its trailing metadata."""
     info = error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN)
-    if isinstance(error, InvalidField):
+    if isinstance(error, InvalidField | NotFound) and error.field:
         info.metadata.update(
             {"field": error.field, "seen": _cut(shown(error.seen), 500), "wanted": _cut(error.wanted, 500)}
         )
@@ -73,6 +73,8 @@ def error_from_rpc(error: grpc.RpcError) -> ForewordError:
     if info is not None and info.reason == _INVALID_FIELD:
         field, wanted = info.metadata.get("field", ""), info.metadata.get("wanted", "")
         return InvalidField(field, Seen(info.metadata.get("seen", "")), wanted)
+    if info is not None and info.reason == _NOT_FOUND and (field := info.metadata.get("field", "")):
+        return NotFound.of(field, Seen(info.metadata.get("seen", "")), info.metadata.get("wanted", ""))
     kind = _BY_REASON.get(info.reason) if info is not None else None
     if kind is None:
         kind = _BY_CODE.get(code.name, errors.ProtocolFault)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,10 +127,30 @@ class RpcServer:
 
 def _bound(field: str, address: str, bind: Callable[[str], int]) -> int:
     try:
+        _try_to_bind(address)
         return bind(address)
-    except RuntimeError as error:
+    except (RuntimeError, OSError) as error:
         wanted = "a free address of this machine"
         raise Unavailable(f"{field}: got {address}, which cannot be bound, wanted {wanted}") from error
+
+
+def _try_to_bind(address: str) -> None:
+    """Raise OSError for a port that nobody can have: gRPC would write a line of its own about it to stderr."""
+    host, _, port = address.rpartition(":")
+    if address.startswith("unix:") or port == "0":
+        return
+    error = None
+    for family, kind, protocol, _, place in socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM):
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that have ended hold no port
+            try:
+                probe.bind(place)
+            except OSError as refused:
+                error = refused
+            else:
+                return  # one address of a name is enough for gRPC
+    if error is not None:
+        raise error
 
 
 async def serve(

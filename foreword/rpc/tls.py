@@ -65,6 +65,15 @@ def is_loopback(address: str) -> bool:
         return False
 
 
+def check_listen(field: str, address: str) -> None:
+    """Raise InvalidField for what no server can bind: anything but `host:port` or a Unix socket."""
+    if address.startswith("unix:"):
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise InvalidField(field, address, "host:port, the port from 0 to 65535")
+
+
 def check_plaintext(address: str, *, insecure: bool) -> None:
     """Raise InvalidField for a plaintext server off loopback that was not asked for."""
     if not insecure and not is_loopback(address):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from foreword.errors import InvalidField
 from foreword.rpc.roles import Role
+from foreword.rpc.tls import check_listen, check_plaintext
 from foreword.settings.fields import Section, setting
 from foreword.telemetry.logs import LogFormat, LogLevel
 
@@ -45,6 +46,7 @@ class Settings(BaseSettings):
 
 def _roles(value: object) -> object:
     """Read `name=role` pairs separated by commas; a name may come twice. Files give a mapping to a role or a list."""
+    given = value
     if isinstance(value, str):
         pairs = [piece.strip().rpartition("=") for piece in value.split(",") if piece.strip()]
         gathered: dict[str, list[str]] = {}
@@ -52,16 +54,15 @@ def _roles(value: object) -> object:
             gathered.setdefault(name.strip(), []).append(role.strip())
         value = gathered
     if not isinstance(value, Mapping):
-        raise InvalidField("tls.roles", value, _ROLES_WANTED)
-    return {name: _role_set(roles) for name, roles in value.items()}
+        raise InvalidField("tls.roles", given, _ROLES_WANTED)
+    try:
+        return {name: _role_set(roles) for name, roles in value.items()}
+    except (ValueError, TypeError) as error:
+        raise InvalidField("tls.roles", given, _ROLES_WANTED) from error
 
 
 def _role_set(roles: Any) -> frozenset[Role]:
-    names = [roles] if isinstance(roles, str | Role) else roles
-    try:
-        return frozenset(Role(name) for name in names)
-    except (ValueError, TypeError) as error:
-        raise InvalidField("tls.roles", roles, _ROLES_WANTED) from error
+    return frozenset(Role(name) for name in ([roles] if isinstance(roles, str | Role) else roles))
 
 
 _ROLES_WANTED = "NAME=ROLE separated by commas, each role one of " + ", ".join(role.value for role in Role)
@@ -80,8 +81,9 @@ class TlsSettings(Section):
     def model_post_init(self, _: object) -> None:
         given = {name: value for name, value in (("cert", self.cert), ("key", self.key), ("ca", self.ca)) if value}
         if given and len(given) < 3:
-            missing = next(name for name in ("cert", "key", "ca") if name not in given)
-            raise InvalidField(f"tls.{missing}", None, f"a file, because tls.{next(iter(given))} is given")
+            name, path = next(iter(given.items()))
+            missing = " and ".join(f"tls.{name}" for name in ("cert", "key", "ca") if name not in given)
+            raise InvalidField(f"tls.{name}", str(path), f"a file with {missing} beside it, or none of the three")
         if given and not self.roles:
             raise InvalidField("tls.roles", {}, "at least one name with a role, because TLS is on")
 
@@ -114,7 +116,10 @@ class LogSettings(Section):
 
 
 class ServerSettings(Settings):
-    """What every service has."""
+    """What every service has.
+
+    Raises InvalidField for an address to listen on that is none, and for plaintext off loopback unless `insecure`.
+    """
 
     listen: str = setting(
         "127.0.0.1:0", "Address that the gRPC server binds; port 0 takes a free one.", wanted="host:port"
@@ -140,3 +145,12 @@ class ServerSettings(Settings):
         0, "Threads of the engine's forward passes; 0 leaves it to the libraries.", least=0, most=1024
     )
     grace_s: float = setting(10.0, "Time that running calls get at shutdown.", unit="s", least=0, most=3600)
+
+    @model_validator(mode="after")
+    def _check_listening(self) -> Self:
+        check_listen("listen", self.listen)
+        if self.health_listen:
+            check_listen("health_listen", self.health_listen)
+        if not self.tls.enabled:
+            check_plaintext(self.listen, insecure=self.insecure)
+        return self

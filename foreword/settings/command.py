@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
+import structlog
 import typer
 
 from foreword.errors import ForewordError, InvalidField
 from foreword.settings.base import ServerSettings, Settings
+from foreword.settings.environment import unknown_variables
 from foreword.settings.fields import Leaf, leaves
 from foreword.settings.load import load
 from foreword.telemetry.logs import configure_logs, resolve_format
+
+_log = structlog.stdlib.get_logger(__name__)
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -32,6 +37,8 @@ def serve_command(
     def start(settings: Server) -> None:
         resolved = settings.log.model_copy(update={"format": resolve_format(settings.log.format)})
         configure_logs(resolved.level, resolved.format)
+        for remark in _unknown(kind):
+            _log.warning("unknown variable", remark=remark)
         # The engine logs through this process, which knows whether a terminal is at the end.
         asyncio.run(_awaited(run(settings.model_copy(update={"log": resolved}))))
 
@@ -51,6 +58,9 @@ def settings_command(kind: type[S], start: Callable[[S], None], *, description: 
             settings = load(kind, flags=flags, config=config)
             if not check:
                 start(settings)
+            else:
+                for remark in _unknown(kind):
+                    typer.echo(remark, err=True)
         except InvalidField as error:
             _fail(error, EXIT_USAGE)
         except ForewordError as error:
@@ -63,6 +73,15 @@ def settings_command(kind: type[S], start: Callable[[S], None], *, description: 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
+
+
+def _unknown(kind: type[Settings]) -> Iterator[str]:
+    """Yield a remark on each variable that looks like one of the settings; no error, for others may name theirs so."""
+    prefix = str(kind.model_config.get("env_prefix", ""))
+    known = [leaf.variable for leaf in leaves(kind, prefix)]
+    for name in unknown_variables(prefix, known):
+        close = difflib.get_close_matches(name.upper(), known, n=1)
+        yield f"{name}: got a variable that is no setting" + (f"; did you mean {close[0]}?" if close else "")
 
 
 def _config_parameter() -> inspect.Parameter:

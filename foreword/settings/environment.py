@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import foreword
@@ -55,6 +55,11 @@ def kernels_folder(cache: Path) -> Path:
         for file in sorted((Path(foreword.__file__).parent / folder).glob("*.py")):
             digest.update(file.read_bytes())
     return cache / "kernels" / digest.hexdigest()[:12]
+
+
+def unknown_variables(prefix: str, known: Collection[str]) -> list[str]:
+    """Return the variables that begin as those of a command's settings do and are none of the `known` ones."""
+    return sorted(name for name in os.environ if name.upper().startswith(prefix) and name.upper() not in known)
 
 
 def use_direct_poller() -> None:

@@ -29,7 +29,7 @@ class FrontLimits:
 def check_model(request: GenerateRequest, model: ModelInfo) -> None:
     """Raise NotFound for a model that is not the one that is served."""
     if request.model and request.model != model.name:
-        raise NotFound(f"model: got {request.model!r}, wanted {model.name!r}, the one that is served")
+        raise NotFound.of("model", request.model, f"{model.name!r}, the one that is served")
 
 
 def check_counts(request: GenerateRequest, limits: FrontLimits) -> None:
@@ -105,7 +105,7 @@ def _unserved(wish: Wish, drafts: DraftPool) -> NotFound:
         field, seen = "draft", wish.name
         served = {info.called for info in known if wish.drafter in (None, info.drafter)} - {""}
     wanted = f"one of those that are served: {', '.join(sorted(served)) or 'none has a name'}"
-    return NotFound(f"speculation.{field}: got {seen!r}, wanted {wanted}")
+    return NotFound.of(f"speculation.{field}", seen, wanted)
 
 
 def trusting(wish: Wish) -> Wish:

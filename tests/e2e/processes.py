@@ -27,7 +27,7 @@ def descendants(pid: int) -> list[Process]:
     return sorted((one for one in everyone if one.pid in family - {pid}), key=lambda one: one.pid)
 
 
-async def gone(processes: Sequence[Process], *, within_s: float = 20.0) -> list[Process]:
+async def gone(processes: Sequence[Process], *, within_s: float = 120.0) -> list[Process]:
     """Return those that are still there after a while."""
     left = list(processes)
     for _ in range(int(within_s / 0.1)):

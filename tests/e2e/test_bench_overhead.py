@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e]
 
 QUICK = ("--sessions", "1,3", "--tokens", "96", "--repeats", "1", "--draft-ms", "0.5", "--target-ms", "5")
 

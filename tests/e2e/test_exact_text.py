@@ -28,7 +28,7 @@ from loadtest.exactness.study import run
 from loadtest.prompts import dev_prompts
 from tests.e2e.kit import QUICK, drafted, synthetic_stack
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e]
 
 MODEL_DRAFT = "embedded#layers=2"
 

@@ -20,7 +20,7 @@ from foreword.stack.stack import Stack
 from loadtest.exactness.plan import SYNTHETIC, synthetic_stack
 from loadtest.exactness.sampled import SampledFindings, SampledPlan, sampled
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e]
 
 GATE = 1e-4
 LAW = LawParameters(temperature=1.5)

@@ -19,7 +19,7 @@ from foreword.stack.config import ServicePlan, StackConfig, plan_drafts, plan_or
 from foreword.stack.service import Service
 from tests.e2e.kit import synthetic_stack
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e]
 
 SESSIONS = 8
 LENGTH = 400
@@ -65,7 +65,7 @@ def service_of(plan: ServicePlan, config: StackConfig) -> Service:
 
 
 async def both_up(address: str) -> None:
-    async with asyncio.timeout(60), AsyncClient(address) as client:
+    async with asyncio.timeout(300), AsyncClient(address) as client:
         while True:
             info = await client.info()
             if all(peer.up for peer in (*info.targets, *info.drafts)):

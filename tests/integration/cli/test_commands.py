@@ -95,7 +95,7 @@ def test_interrupting_generate_is_quiet(tmp_path: Path):
         while not server.requests and child.poll() is None:
             os.sched_yield()
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=300)
         assert (child.returncode, out, err) == (130, "", "")
 
 
@@ -196,10 +196,11 @@ def test_only_models_with_weights_are_fetched(config, models):
     assert models_of(config) == models
 
 
-async def test_models_are_fetched_one_after_the_other_with_output_on_stderr(tmp_path, capfd):
+async def test_models_are_fetched_one_after_the_other_with_progress_on_stderr_alone(tmp_path, capfd):
     log = tmp_path / "log"
     code = (
-        "import sys; print('fetching'); open(sys.argv[1], 'a').write(sys.argv[2] + ' '); sys.exit(sys.argv[2] == 'bad')"
+        "import sys; print('/the/folder'); print('fetching', file=sys.stderr); "
+        "open(sys.argv[1], 'a').write(sys.argv[2] + ' '); sys.exit(sys.argv[2] == 'bad')"
     )
     command = (sys.executable, "-S", "-c", code, str(log))
     await fetch_models(StackConfig(target="a", draft="b"), command=command)
@@ -260,9 +261,11 @@ def test_up_runs_until_a_signal_and_stops_everything(number, status):
         if line.startswith("serving on"):
             break
     child.send_signal(number)
-    _, rest = child.communicate(timeout=60)
+    _, rest = child.communicate(timeout=300)
     assert child.returncode == status
     assert "Traceback" not in rest
+    assert "; try: foreword generate --temperature 0 --address 127.0.0.1:" in lines[-1]
+    assert rest.splitlines()[0] == "stopping; requests that run get up to 15 s"
     assert "target       was told" not in rest
     assert any(line.startswith("draft        draft was told --drafter lookup") for line in lines)
     assert next(line for line in rest.splitlines() if line.endswith("stopped")).startswith("orchestrator")
@@ -271,7 +274,7 @@ def test_up_runs_until_a_signal_and_stops_everything(number, status):
 def test_the_whole_demo_writes_one_json_object():
     run = subprocess.run(
         fake_up("demo", "--json", "--target", "synthetic:vocab=64", "--max-tokens", "6"),
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     read = json.loads(run.stdout)
@@ -288,7 +291,7 @@ def test_the_whole_demo_writes_one_json_object():
 def test_the_whole_demo_shows_texts_and_a_table():
     run = subprocess.run(
         fake_up("demo", "--target", "synthetic:vocab=64", "--max-tokens", "6"),
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert run.stdout.count("one two three four five six") == 6

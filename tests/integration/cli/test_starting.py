@@ -52,3 +52,20 @@ def test_settings_that_a_service_would_refuse_are_refused_at_once(cli, command, 
     assert result.status == 2
     assert result.err.startswith("page_size: got 'none', wanted a whole number from 1 to 1024")
     assert "FOREWORD_TARGET_PAGE_SIZE" in result.err
+
+
+@pytest.mark.parametrize("command", [("up", "--port", "0"), ("demo",)])
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        (("--target", "synthetic:bogus=3"), 2, "synthetic model: got 'bogus=3', wanted NAME=VALUE"),
+        (("--target", "synthetic", "--draft", "synthetic:vocab=abc"), 2, "synthetic vocab: got 'abc', wanted"),
+        (("--target", "./nope"), 1, "model: no folder ./nope, wanted"),
+        (("--target", "synthetic", "--draft", "./nope"), 1, "model: no folder ./nope, wanted"),
+    ],
+)
+def test_models_that_cannot_be_are_refused_at_once(cli, command, words, status, says):
+    result = cli(*command, *words)
+    assert result.status == status
+    assert says in result.err
+    assert result.err.count("\n") == 1

@@ -38,7 +38,7 @@ SLOW = Reply("one two three four", delay_ms=60_000)
 
 
 async def until(condition: object, *, what: str) -> None:
-    for _ in range(1000):
+    for _ in range(20_000):
         if condition():  # type: ignore[operator]
             return
         await asyncio.sleep(0.005)

@@ -44,7 +44,7 @@ from foreword.wire.methods import DRAFT_ATTACH, DRAFT_GET_INFO, TARGET_SERVICE
 MODEL = "synthetic:vocab=64,step_ms=0.2,context=512"
 PROMPT = tuple(range(1, 21))
 GREEDY = LawParameters(temperature=0.0)
-WAIT_S = 20.0
+WAIT_S = 120.0
 M = TypeVar("M")
 
 
@@ -157,7 +157,7 @@ class RunningDraft:
     async def __aenter__(self) -> RunningDraft:
         self.task = asyncio.create_task(self.process.serve(self.stop))
         assert self._file is not None
-        async with asyncio.timeout(60.0):
+        async with asyncio.timeout(300.0):
             while not self._file.exists():
                 if self.task.done():
                     await self.task

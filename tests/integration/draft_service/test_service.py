@@ -205,7 +205,7 @@ async def test_draining_moves_sessions_away_and_ends_streams_in_good_order(scene
     draft.stop.set()
     lost = await orchestrator.next(Lost)
     assert (lost.sid, lost.code) == (1, LossCode.DRAINING)
-    async with asyncio.timeout(20.0):
+    async with asyncio.timeout(120.0):
         while (end := await orchestrator.came.get()) is not None:
             assert not isinstance(end, ForewordError), end
 

@@ -241,7 +241,7 @@ async def test_no_orphan_is_left_when_the_service_is_killed(entry):
     parent = await asyncio.create_subprocess_exec(
         sys.executable, "-c", PARENT, f"{ENTRIES}:{entry}", cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
-    pid = int(await asyncio.wait_for(parent.stdout.readline(), 30))
+    pid = int(await asyncio.wait_for(parent.stdout.readline(), 120))
     assert alive(pid)
     parent.kill()
     await parent.wait()

@@ -16,7 +16,7 @@ from target_service.service import run as run_target
 from target_service.settings import TargetSettings
 
 SYNTHETIC = "synthetic:vocab=64,step_ms={step_ms},agreement=0.8,seed={seed},context=512"
-START_S = 60.0
+START_S = 300.0
 
 
 class Running:

@@ -75,7 +75,7 @@ async def said(client: AsyncClient, prompt: TokenPrompt, *, gamma: int) -> tuple
 
 async def preempted_since(seen: float, metrics_port: int) -> float:
     """Return how often a session of the target had to give up its pages, once that is more than `seen`."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             text = await asyncio.to_thread(_read, f"http://127.0.0.1:{metrics_port}/metrics")
             samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
@@ -86,7 +86,7 @@ async def preempted_since(seen: float, metrics_port: int) -> float:
 
 
 def _read(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as response:
+    with urllib.request.urlopen(url, timeout=60) as response:
         return str(response.read().decode())
 
 

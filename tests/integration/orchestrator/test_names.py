@@ -65,7 +65,7 @@ async def front(folder: Path, dns: Dns, **settings: Any) -> AsyncIterator[Runnin
 
 async def targets_become(client: AsyncClient, check: Callable[[list[PeerInfo]], bool]) -> list[PeerInfo]:
     """Return what clients are told of the targets once that is so."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             peers = list((await client.info()).targets)
             if check(peers):

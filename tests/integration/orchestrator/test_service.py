@@ -71,7 +71,7 @@ async def tokens_came(stream: AsyncStream, count: int) -> None:
 
 
 async def all_closed(served: Deployment) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while await sessions(served) != (0, 0):  # noqa: ASYNC110 - it is another process that counts
             await asyncio.sleep(0.05)
 
@@ -344,7 +344,7 @@ async def test_of_targets_with_other_weights_one_is_named_and_not_used(folder, s
 
 async def one_is_refused(client: AsyncClient) -> str:
     """Return the address of the one target of two that is up, once the other is named for its weights."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             up, down = sorted((await client.info()).targets, key=lambda peer: not peer.up)
             if "weights: the target's 'synthetic' has digest" in down.last_error:

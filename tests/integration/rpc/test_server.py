@@ -183,10 +183,11 @@ async def test_reflection_is_behind_its_flag():
             await services_by_reflection(channel)
 
 
-async def test_a_port_in_use_is_an_error_of_one_line():
+async def test_a_port_in_use_is_an_error_of_one_line(capfd):
     async with serving(ECHO) as server:
         with pytest.raises(Unavailable) as caught:
             await RpcServer(ServerOptions(listen=server.address), [ECHO]).start()
+    assert "add_port" not in capfd.readouterr().err
     assert caught.value.message == (
         f"listen: got {server.address}, which cannot be bound, wanted a free address of this machine"
     )

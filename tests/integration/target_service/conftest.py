@@ -25,6 +25,7 @@ from target_service.service import run
 from target_service.settings import TargetSettings
 
 MODEL = "synthetic:vocab=64,step_ms=2"
+START_S, WAIT_S = 300.0, 120.0
 M = TypeVar("M")
 
 
@@ -60,7 +61,7 @@ class ScriptedPeer:
     async def next(self, kind: type[M]) -> M:
         """Return the next message of this kind; others before it are skipped."""
         while True:
-            message = await asyncio.wait_for(self._ear.came.get(), 20.0)
+            message = await asyncio.wait_for(self._ear.came.get(), WAIT_S)
             if isinstance(message, kind):
                 return message
 
@@ -93,7 +94,7 @@ class RunningTarget:
         link: Link[Any, Any] = Link(codec, ear, instance="scripted")
         async with dial_on(self.channel, method)() as transport:
             running = asyncio.create_task(link.run(transport))
-            await asyncio.wait_for(ear.is_up.wait(), 20.0)
+            await asyncio.wait_for(ear.is_up.wait(), WAIT_S)
             try:
                 yield ScriptedPeer(link, ear)
             finally:
@@ -107,20 +108,18 @@ async def _target(folder: Path, **settings: Any) -> AsyncIterator[RunningTarget]
     stop = asyncio.Event()
     given = {"model": MODEL, "grace_s": 0.2, "threads": 1, "address_file": address_file, **settings}
     task = asyncio.create_task(run(TargetSettings(**given), stop=stop))
-    for _ in range(1000):
-        if address_file.exists() or task.done():
-            break
-        await asyncio.sleep(0.02)
-    if task.done():
-        await task
-    address = address_file.read_text().strip()
-    channel = open_channel(address, tls=None)
     try:
-        yield RunningTarget(address, channel, stop, task)
+        async with asyncio.timeout(START_S):
+            while not address_file.exists():
+                if task.done():
+                    await task
+                await asyncio.sleep(0.02)
+        address = address_file.read_text().strip()
+        async with open_channel(address, tls=None) as channel:
+            yield RunningTarget(address, channel, stop, task)
     finally:
         stop.set()
-        await asyncio.wait_for(task, 20.0)
-        await channel.close()
+        await asyncio.wait_for(task, WAIT_S)
 
 
 @pytest.fixture

@@ -81,8 +81,12 @@ async def test_a_message_out_of_range_costs_its_session(start_target: Callable[.
         good.take(await orchestrator.next(Result))
         orchestrator.send(good.speculate(wait_ms=2_000))
         draft.send(good.block((99,)), good.block((1,)))
-        assert [(await draft.next(Receipt)).code for _ in range(2)] == [ReceiptCode.BAD, ReceiptCode.TAKEN]
-        good.take(await orchestrator.next(Result))
+        codes = [(await draft.next(Receipt)).code for _ in range(2)]
+        # Two streams have no order: the block may come before the Commit, and is held for it then.
+        assert codes in ([ReceiptCode.BAD, ReceiptCode.TAKEN], [ReceiptCode.BAD, ReceiptCode.HELD])
+        result = await orchestrator.next(Result)
+        assert result.kind is ResultKind.EVIDENCE
+        good.take(result)
 
 
 async def test_an_engine_that_dies_is_replaced(start_target: Callable[..., Any]) -> None:
@@ -98,7 +102,7 @@ async def test_an_engine_that_dies_is_replaced(start_target: Callable[..., Any])
         refused = await orchestrator.next(Refused)
         assert (refused.code, refused.retry_after_ms) == (RefusalCode.STARTING, 1000)
         assert await _health(health) == health_pb2.HealthCheckResponse.NOT_SERVING
-        for _ in range(400):
+        for _ in range(2400):
             if await _health(health) == health_pb2.HealthCheckResponse.SERVING:
                 break
             await asyncio.sleep(0.05)

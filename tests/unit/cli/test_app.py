@@ -180,3 +180,14 @@ def test_a_closed_pipe_is_no_error_message():
 
 def test_the_installed_groups_are_known():
     assert {entry.group for entry in installed()} <= {COMMANDS, *(f"{COMMANDS}.{name}" for name in GROUPS)}
+
+
+def test_an_interruption_before_a_command_runs_is_quiet(monkeypatch, capsys):
+    """Imports take a second: whoever thinks better of it by then gets no traceback."""
+
+    def run(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("foreword.cli.app.run", run)
+    assert main(["generate", "x"]) == 130
+    assert capsys.readouterr() == ("", "")

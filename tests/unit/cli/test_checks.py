@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from foreword.cli.checks import Health, deployment_checks, draft_check, plain_check
+from foreword.cli.checks import Health, deployment_checks, draft_check, plain_check, untried_check
 from foreword.protocol.generation import Choice, DeploymentInfo, Finish, Timings, Usage
 from foreword.protocol.info import ModelInfo, ServerInfo
 from foreword.protocol.words import Drafter, FinishReason
@@ -112,6 +112,18 @@ def test_who_is_loading_is_waited_for() -> None:
     loading = replace(HEALTHY, targets=(replace(TARGET, up=False, info=None, last_error="the model is being loaded"),))
     (check,) = [check for check in deployment_checks(loading) if check.health is Health.FAILED]
     assert check.mend.startswith("wait")
+
+
+def test_a_draft_that_starts_again_is_waited_for_and_not_judged_by_what_it_was() -> None:
+    why = "draft: the engine is not ready yet"
+    again = replace(HEALTHY, drafts=(replace(DRAFT, up=False, last_error=why),))
+    (check,) = [check for check in deployment_checks(again) if check.health is Health.WARNING]
+    assert (check.detail, check.mend) == (f"down: {why}", "wait; large models take minutes to load")
+    assert "draft mock-draft:1 and target" not in [check.name for check in deployment_checks(again)]
+    untried = untried_check(again)
+    assert untried is not None
+    assert (untried.name, untried.health) == ("drafted decoding", Health.WARNING)
+    assert untried_check(replace(HEALTHY, drafts=())) is None
 
 
 OTHERS = ModelInfo("m", "source", "1" * 64, "2" * 64, 64, 99, "float32")

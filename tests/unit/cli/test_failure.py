@@ -39,8 +39,13 @@ FLAGS |= {"target": "--target", "tls_key": "--tls-key", "rule": "--rule"}
         (DeadlineExceeded("timeout_s: the call was not over in time"), "--timeout 2.5: the call was not over in time"),
         (Full("target a:1: full", retry_after_ms=700), "target a:1: full; ask again in 700 ms"),
         (
-            Unavailable("address: got a:1, wanted a server that answers (Connection refused)"),
-            "--address: got a:1, wanted a server that answers (Connection refused); start it: foreword up",
+            Unavailable("address: got localhost:1, wanted a server that answers (Connection refused)"),
+            "--address: got localhost:1, wanted a server that answers (Connection refused); start it: foreword up",
+        ),
+        (
+            Unavailable("address: got a:1, wanted a server that answers (Domain name not found)"),
+            "--address: got a:1, wanted a server that answers (Domain name not found); "
+            "look at the address, and at whether it serves there",
         ),
         (
             Unavailable("address: got a:1, wanted a server that answers (Socket closed)"),

@@ -88,7 +88,10 @@ def test_an_option_without_its_value_is_that_of_its_command(capsys: pytest.Captu
         (("up", "--draft", ""), "--draft: got '', wanted the name of a model; --no-draft starts no draft"),
         (("up", "--port", "65536"), "--port: got 65536, wanted a port from 0 to 65535"),
         (("demo", "--gamma", "257"), "--gamma: got 257, wanted a whole number from 0 to 256"),
-        (("doctor", "--address", ""), "--address: got [], wanted host:port, or a list of them"),
+        (
+            ("doctor", "--address", ""),
+            "--address: got '', wanted host:port, or several: a list, or separated by commas",
+        ),
         *(
             (("doctor", "--address", value), f"--address: got {value!r}, wanted host:port, the port from 1 to 65535")
             for value in ("many", "127.0.0.1", ":5", "127.0.0.1:x", "127.0.0.1:99999", "http://127.0.0.1:50051", "a:²")
@@ -100,7 +103,7 @@ def test_an_option_without_its_value_is_that_of_its_command(capsys: pytest.Captu
         ),
         (
             ("doctor", "--tls-cert", "c.pem"),
-            "--tls-key: got None, wanted a PEM file: a certificate and its key, or neither (--tls-cert, --tls-key)",
+            "--tls-cert: got 'c.pem', wanted a certificate and its key, or neither (--tls-cert, --tls-key)",
         ),
         (
             ("generate", "x", "--raw", "--rule", "tree"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from foreword import errors
 from foreword.client.status import DETAILS_KEY, Details, decode_details, encode_details, error_from
-from foreword.errors import ForewordError, Full, InvalidField, Mismatch, ProtocolFault, Unavailable
+from foreword.errors import ForewordError, Full, InvalidField, Mismatch, NotFound, ProtocolFault, Unavailable
 
 FIXED = settings(deadline=None, derandomize=True)
 
@@ -38,6 +38,15 @@ def test_an_invalid_field_keeps_its_three_parts() -> None:
     assert isinstance(back, InvalidField)
     assert str(back) == str(error)
     assert (back.field, repr(back.seen), back.wanted) == ("top_p", "7.5", "a number over 0 and up to 1")
+
+
+def test_a_name_of_nothing_keeps_its_three_parts_and_what_is_not_about_a_field_has_none() -> None:
+    error = NotFound.of("model", "nope", "'small', the one that is served")
+    back = error_from(failed(grpc.StatusCode.NOT_FOUND, error.message, encode_details(error)), "a:1")
+    assert isinstance(back, NotFound)
+    assert str(back) == str(error) == "model: got 'nope', wanted 'small', the one that is served"
+    assert (back.field, repr(back.seen), back.wanted) == ("model", "'nope'", "'small', the one that is served")
+    assert NotFound("no such request").field == ""
 
 
 def test_details_by_the_official_classes_are_read() -> None:

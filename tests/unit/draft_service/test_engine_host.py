@@ -43,6 +43,6 @@ async def test_an_engine_that_dies_as_soon_as_it_is_ready(monkeypatch: pytest.Mo
     )
     await host.start()
     exits[0](EngineFailure("killed by signal 9"))
-    await asyncio.wait_for(back.wait(), 30.0)
+    await asyncio.wait_for(back.wait(), 120.0)
     assert host.running
     assert (host.pid, len(exits), len(lost)) == (3, 3, 1)

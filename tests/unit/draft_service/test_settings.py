@@ -11,6 +11,7 @@ from draft_service.drafters.choosing import MatchDraw
 from draft_service.drafters.port import Abilities
 from draft_service.engine.admission import LIGHT_TOKENS, Room, bounded_room
 from draft_service.engine.run import bounded
+from draft_service.service import run
 from draft_service.settings import DrafterChoice, DraftSettings
 from foreword.errors import InvalidField, NotFound
 from foreword.models.dtype import Dtype
@@ -21,6 +22,21 @@ from foreword.settings.load import load
 def test_by_default_lookup_and_the_bundled_draft_write_in_turn() -> None:
     config = DraftSettings().engine_config()
     assert (config.drafter.kind, config.drafter.model) == (Drafter.MIXED, "bundled")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [({"model": "synthetic:bogus=3"}, "synthetic model: got 'bogus=3'"), ({"target": "no thing"}, "model: got 'no th")],
+)
+def test_what_no_machine_could_load_is_refused_as_a_setting(given: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidField, match=message):
+        DraftSettings(**given)
+
+
+async def test_a_model_that_is_not_there_is_said_before_it_listens(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(NotFound, match=r"model: no folder \./nope"):
+        await run(DraftSettings(drafter=DrafterChoice.MODEL, model="./nope"))
+    assert "listening" not in capfd.readouterr().err
 
 
 def test_lookup_needs_no_model() -> None:

@@ -42,6 +42,14 @@ def test_an_invalid_field_keeps_its_parts_and_its_words():
     assert back.message == error.message
 
 
+def test_a_name_of_nothing_keeps_its_parts_and_its_words():
+    error = NotFound.of("speculation.draft", "nope", "one of those that are served: small")
+    back = error_from_rpc(rpc_error(status_of(error)))
+    assert isinstance(back, NotFound)
+    assert (back.field, repr(back.seen), back.wanted) == (error.field, "'nope'", error.wanted)
+    assert back.message == error.message
+
+
 def test_the_client_sdk_reads_the_same_details():
     ((_, data),) = status_of(Full("no room", retry_after_ms=300)).trailing_metadata
     details = decode_details(data)

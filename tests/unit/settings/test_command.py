@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import typer
 from pydantic_settings import SettingsConfigDict
+from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
 from foreword.errors import InvalidField, Unavailable
@@ -83,6 +84,19 @@ def test_a_file_is_read(invoke, tmp_path):
     path.write_text("gamma = 9\n")
     assert invoke("--config", str(path))[1][0].gamma == 9
     assert invoke("--config", str(path), "--gamma", "3")[1][0].gamma == 3
+
+
+def test_a_variable_that_is_no_setting_is_remarked_on(invoke, monkeypatch):
+    monkeypatch.setenv("FOREWORD_EXAMPLE_GAMA", "9")
+    monkeypatch.setenv("FOREWORD_EXAMPLE_GAMMA", "8")
+    monkeypatch.setenv("FOREWORD_EXAMPLE_LOG__LEVEL", "error")
+    remark = "FOREWORD_EXAMPLE_GAMA: got a variable that is no setting; did you mean FOREWORD_EXAMPLE_GAMMA?"
+    result, seen = invoke("--check")
+    assert (result.exit_code, result.stderr, seen) == (0, remark + "\n", [])
+    with capture_logs() as lines:
+        result, (settings,) = invoke()
+    assert (result.exit_code, settings.gamma) == (0, 8)
+    assert lines == [{"event": "unknown variable", "log_level": "warning", "remark": remark}]
 
 
 @pytest.mark.parametrize(

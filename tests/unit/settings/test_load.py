@@ -109,11 +109,28 @@ BAD_FLAGS = [
         "70000",
         "metrics_port: got 70000, wanted a whole number from 0 to 65535 (flag --metrics-port)",
     ),
-    (("tls", "cert"), "c.pem", "tls.key: got None, wanted a file, because tls.cert is given (flag --tls-key)"),
+    (("listen",), "127.0.0.1", "listen: got '127.0.0.1', wanted host:port, the port from 0 to 65535 (flag --listen)"),
+    (
+        ("listen",),
+        "0.0.0.0:7101",
+        "listen: got '0.0.0.0:7101', wanted a loopback address without TLS; give --tls-cert, --tls-key and --tls-ca, "
+        "or --insecure (flag --listen)",
+    ),
+    (
+        ("health_listen",),
+        "0.0.0.0",
+        "health_listen: got '0.0.0.0', wanted host:port, the port from 0 to 65535 (flag --health-listen)",
+    ),
+    (
+        ("tls", "cert"),
+        "c.pem",
+        "tls.cert: got 'c.pem', wanted a file with tls.key and tls.ca beside it, or none of the three "
+        "(flag --tls-cert)",
+    ),
     (
         ("tls", "roles"),
         "a=king",
-        "tls.roles: got ['king'], wanted NAME=ROLE separated by commas, each role one of client, draft, target, "
+        "tls.roles: got 'a=king', wanted NAME=ROLE separated by commas, each role one of client, draft, target, "
         "orchestrator (flag --tls-roles)",
     ),
 ]
@@ -181,6 +198,13 @@ def test_roles_of_a_stronger_source_replace_the_weaker_ones(write):
     settings = load(Example, flags={("tls", "roles"): "b.example=client", ("tls", "key"): "other"}, config=config)
     assert settings.tls.roles == {"b.example": frozenset({Role.CLIENT})}
     assert (str(settings.tls.cert), str(settings.tls.key)) == ("c", "other")
+
+
+def test_listening_off_loopback_takes_certificates_or_a_flag():
+    everywhere = {("listen",): "[::]:7101"}
+    assert load(Example, flags={**everywhere, ("insecure",): "true"}).listen == "[::]:7101"
+    assert load(Example, flags={**everywhere, **TLS, ("tls", "roles"): "a=draft"}).tls.enabled
+    assert load(Example, flags={("listen",): "unix:/run/foreword.sock"}).listen == "unix:/run/foreword.sock"
 
 
 def test_tls_without_roles_is_refused():

@@ -43,6 +43,6 @@ async def test_an_engine_that_dies_as_soon_as_it_is_warm(monkeypatch: pytest.Mon
         await host.start()
     assert hub._to_engine is None, "Opens would wait for an engine that is gone"
     keeping = asyncio.create_task(host.keep())
-    await asyncio.wait_for(up.wait(), 30.0)
+    await asyncio.wait_for(up.wait(), 120.0)
     keeping.cancel()
     assert (starts, warm) == ([False, True], [False, True])

@@ -206,7 +206,7 @@ async def test_waiting_for_the_last_session_ends_with_it_or_with_the_time() -> N
     waiting = asyncio.create_task(exchange.hub.wait_idle(3600.0))
     await asyncio.sleep(0)
     exchange.hub.engine_down("killed by signal 9")
-    await asyncio.wait_for(waiting, 30.0)
+    await asyncio.wait_for(waiting, 120.0)
     exchange.hub.close()
     assert exchange.stream.closed
     assert exchange.link.closed

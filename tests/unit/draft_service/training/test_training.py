@@ -78,7 +78,11 @@ def sampler(folder: Path) -> tuple[Sampler, Corpus]:
 
 def test_sampling_goes_on_where_it_ended(tmp_path: Path) -> None:
     whole, parts = sampler(tmp_path / "a"), sampler(tmp_path / "b")
-    whole[0].run(range(3), lambda *_: None)
+    heard: list[tuple[int, int]] = []
+    whole[0].run(range(3), lambda *at: heard.append(at))
+    assert heard[0] == (0, 0)
+    assert heard[-1] == (3, whole[1].tokens())
+    assert [at for at in heard if at[1] > 0 and at[0] == 0], "of what is written, too"
     parts[0].run([1], lambda *_: None)
     parts[0].run(range(3), lambda *_: None)
     assert whole[1].shards() == parts[1].shards() == [0, 1, 2]

@@ -23,8 +23,6 @@ from target_service.tensor_parallel.ranks import Ranks  # noqa: E402
 from tests.unit.runner import tiny  # noqa: E402
 from tests.unit.target_service.tensor_parallel.processes import run_ranks  # noqa: E402
 
-pytestmark = pytest.mark.timeout(300)
-
 # gemma2's cap on logits and gemma3's scaled embedding and norms of heads are what a part could get wrong.
 FAMILIES = ("llama", "qwen2", "qwen3", "mistral with a window", "gemma2", "gemma3")
 TEXT = tuple(int(i) for i in np.random.default_rng(3).integers(0, tiny.V, 40))

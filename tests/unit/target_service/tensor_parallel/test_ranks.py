@@ -14,8 +14,6 @@ import torch.distributed as dist  # noqa: E402
 from target_service.tensor_parallel.ranks import Ranks  # noqa: E402
 from tests.unit.target_service.tensor_parallel.processes import run_ranks  # noqa: E402
 
-pytestmark = pytest.mark.timeout(300)
-
 ROWS, WIDTH = 16, 72
 LENGTHS = (0, 1, 1022, 1023, 1024, 5000)
 

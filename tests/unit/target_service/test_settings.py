@@ -1,0 +1,44 @@
+"""What a target refuses before it loads anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foreword.errors import InvalidField, NotFound
+from target_service.service import run
+from target_service.settings import TargetSettings
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"model": "synthetic:bogus=3"}, "synthetic model: got 'bogus=3', wanted NAME=VALUE"),
+        ({"model": "synthetic:vocab=abc"}, "synthetic vocab: got 'abc', wanted a whole number"),
+        ({"model": "no such thing"}, "model: got 'no such thing', wanted embedded, a folder"),
+        ({"local_drafter": "synthetic:vocab=2"}, "synthetic vocab: got 2, wanted"),
+        ({"max_tokens": 10}, "max_tokens: got 10, wanted more than page_size, 16"),
+    ],
+)
+def test_what_no_machine_could_serve_is_refused_as_a_setting(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidField, match=f"^{message}"):
+        TargetSettings(**given)
+
+
+def test_a_folder_that_is_elsewhere_is_a_setting_like_any_other() -> None:
+    assert TargetSettings(model="/models/somewhere").model == "/models/somewhere"
+    assert TargetSettings(model="synthetic", max_tokens=10).max_tokens == 10
+
+
+@pytest.mark.parametrize("empty", [False, True])
+async def test_a_model_that_is_not_there_is_said_before_it_listens(
+    empty: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "model"
+    if empty:
+        model.mkdir()
+    with pytest.raises(NotFound, match="no config.json" if empty else "no folder"):
+        await run(TargetSettings(model=str(model)))
+    assert "listening" not in capfd.readouterr().err
