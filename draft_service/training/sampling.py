@@ -93,7 +93,7 @@ class Sampler:
         self._ends = frozenset(tokenizer.eos_ids)
 
     def run(self, shards: Sequence[int], progress: Callable[[int, int], None]) -> None:
-        """Sample the shards that are missing, in order; `progress` hears of shards and tokens after each pass."""
+        """Sample the shards that are missing, in order; `progress` hears of each pass: shards done, tokens written."""
         missing = [shard for shard in shards if shard not in set(self._corpus.shards())]
         numbers = [shard * self._plan.shard + i for shard in missing for i in range(self._plan.shard)]
         numbers.reverse()

@@ -5,21 +5,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from foreword.extras import missing_extra
-from foreword.settings.environment import use_direct_poller
-
 _INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
+    """Run the command line and return its exit status: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted.
+
+    Everything is imported here, so that an interruption of that has no traceback either.
+    """
+    try:
+        return _run(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _run(argv: Sequence[str]) -> int:
+    from foreword.extras import missing_extra
+    from foreword.settings.environment import use_direct_poller
+
     use_direct_poller()
     try:
         from foreword.cli.app import run
-
-        return run(sys.argv[1:] if argv is None else argv)
     except ModuleNotFoundError as error:
         sys.stderr.write(f"foreword: {missing_extra(error)}\n")
         return 1
-    except KeyboardInterrupt:  # during the imports, which no command has begun to handle
-        return _INTERRUPTED
+    return run(argv)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from foreword.errors import DeadlineExceeded, ForewordError, InvalidField, NotFound, Unavailable, shown
-from foreword.rpc.tls import is_loopback
 
 _UNREACHED = "address: got "
 _TLS_TROUBLE = ("Socket closed", "handshake failed")
@@ -35,6 +34,8 @@ def hint(error: ForewordError) -> str:
         return ""
     if any(words in error.message for words in _TLS_TROUBLE):
         return "look at --tls-ca, --tls-cert and --tls-key: both ends speak TLS, or neither"
+    from foreword.rpc.tls import is_loopback  # with gRPC, which whoever called a server has imported
+
     address = error.message.removeprefix(_UNREACHED).partition(", wanted")[0]
     return "start it: foreword up" if is_loopback(address) else "look at the address, and at whether it serves there"
 

@@ -78,10 +78,10 @@ def settings_command(kind: type[S], start: Callable[[S], None], *, description: 
 def _unknown(kind: type[Settings]) -> Iterator[str]:
     """Yield a remark on each variable that looks like one of the settings; no error, for others may name theirs so."""
     prefix = str(kind.model_config.get("env_prefix", ""))
-    known = [leaf.variable for leaf in leaves(kind, prefix)]
-    for name in unknown_variables(prefix, known):
-        close = difflib.get_close_matches(name.upper(), known, n=1)
-        yield f"{name}: got a variable that is no setting" + (f"; did you mean {close[0]}?" if close else "")
+    known = {leaf.variable.removeprefix(prefix): leaf.variable for leaf in leaves(kind, prefix)}
+    for name in unknown_variables(prefix, set(known.values())):
+        close = difflib.get_close_matches(name.upper().removeprefix(prefix), known, n=1)
+        yield f"{name}: got a variable that is no setting" + (f"; did you mean {known[close[0]]}?" if close else "")
 
 
 def _config_parameter() -> inspect.Parameter:

@@ -40,7 +40,7 @@ def test_this_checkout_keeps_the_rules():
         ("target_service.app", "import orchestrator"),
         ("orchestrator.app", "from draft_service.core import drafting"),
         ("orchestrator.app", "import scripts.architecture"),
-        ("loadtest.simulator", "from orchestrator import pools"),
+        ("loadtest.simulator", "from orchestrator import front"),
         ("loadtest.overhead", "import target_service.engine"),
     ],
 )

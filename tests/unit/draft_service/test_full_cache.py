@@ -25,7 +25,7 @@ class Tight(FakeDrafter):
     def __init__(self, room: int) -> None:
         super().__init__()
         self.room = room
-        self.refused = 0
+        self.too_full = 0
 
     def step(self, pens: Sequence[Pen], reads: Sequence[ReadJob]) -> list[Drawn | ForewordError]:
         pass_of = [(pen.slot, pen.cached, pen.rows) for pen in pens]
@@ -40,7 +40,7 @@ class Tight(FakeDrafter):
         lengths = {slot: len(cache) for slot, cache in self.caches.items()}
         lengths.update({slot: cached + len(rows) for slot, cached, rows in parts})
         if sum(lengths.values()) > self.room:
-            self.refused += 1
+            self.too_full += 1
             raise Full(f"pages: got {sum(lengths.values())} tokens, wanted at most {self.room}")
 
 
@@ -64,7 +64,7 @@ def test_the_youngest_goes_and_all_others_get_their_blocks() -> None:
     bench.settle()
     assert lost(bench.events()) == [(4, LossCode.EVICTED)]
     assert [block.ids for block in bench.blocks()] == [tuple(range(30, 38))] * 3
-    assert drafter.refused == 1
+    assert drafter.too_full == 1
 
 
 def test_caches_that_rest_go_first() -> None:

@@ -89,14 +89,16 @@ def test_a_file_is_read(invoke, tmp_path):
 def test_a_variable_that_is_no_setting_is_remarked_on(invoke, monkeypatch):
     monkeypatch.setenv("FOREWORD_EXAMPLE_GAMA", "9")
     monkeypatch.setenv("FOREWORD_EXAMPLE_GAMMA", "8")
+    monkeypatch.setenv("FOREWORD_EXAMPLE_XYZ", "1")
     monkeypatch.setenv("FOREWORD_EXAMPLE_LOG__LEVEL", "error")
     remark = "FOREWORD_EXAMPLE_GAMA: got a variable that is no setting; did you mean FOREWORD_EXAMPLE_GAMMA?"
+    other = "FOREWORD_EXAMPLE_XYZ: got a variable that is no setting"
     result, seen = invoke("--check")
-    assert (result.exit_code, result.stderr, seen) == (0, remark + "\n", [])
+    assert (result.exit_code, result.stderr, seen) == (0, f"{remark}\n{other}\n", [])
     with capture_logs() as lines:
         result, (settings,) = invoke()
     assert (result.exit_code, settings.gamma) == (0, 8)
-    assert lines == [{"event": "unknown variable", "log_level": "warning", "remark": remark}]
+    assert [(line["log_level"], line["remark"]) for line in lines] == [("warning", remark), ("warning", other)]
 
 
 @pytest.mark.parametrize(
