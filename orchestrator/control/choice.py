@@ -38,7 +38,7 @@ def rates(kept: Sequence[float], written: Sequence[float], cost: RoundCost, plai
     for survival, share in zip(kept, written, strict=True):
         tokens += survival
         drafted += share
-        found.append((tokens - cost.price * drafted) / (cost.fixed_us + cost.candidate_us * drafted))
+        found.append((tokens - cost.price * drafted) / max(1.0, cost.fixed_us + cost.candidate_us * drafted))
     return found
 
 

@@ -65,7 +65,8 @@ class Costs:
             if seen.at_us - self._plain_at_us > _FRESH_US:
                 self._plain.clear()
             self._plain_at_us = seen.at_us
-            self._plain.add(float(seen.took_us) / (1 + seen.kept))
+            took_us = max(seen.took_us, seen.parts.verify_compute, 1)  # Results of several steps may come at once
+            self._plain.add(took_us / (1 + seen.kept))
         if self._link is not None:
             self._link.add(seen)
 
@@ -77,7 +78,7 @@ class Costs:
         self._round_us = seen.at_us
         self._rounds += 1
         self._queue.add(float(parts.verify_queue))
-        self._step.add(max(0.0, parts.verify_compute - own_us))
+        self._step.add(max(1.0, parts.verify_compute - own_us))
         if parts.draft_compute is None:
             return
         self._drafting_us = _FADE * self._drafting_us + parts.draft_compute

@@ -45,8 +45,8 @@ async def test_a_stack_looks_at_its_port_first(taken):
 
 @pytest.mark.parametrize("command", [("up", "--port", "0"), ("demo",)])
 def test_settings_that_a_service_would_refuse_are_refused_at_once(cli, command, monkeypatch):
-    result = cli(*command, "--gamma", "100")
-    assert (result.status, result.err) == (2, "gamma: got 100, wanted at most gamma_max, 16 (flag --gamma)\n")
+    result = cli(*command, "--gamma", "300")
+    assert (result.status, result.err) == (2, "--gamma: got 300, wanted a whole number from 0 to 256\n")
     monkeypatch.setenv("FOREWORD_TARGET_PAGE_SIZE", "none")
     result = cli(*command)
     assert result.status == 2

@@ -11,14 +11,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import draft_service.service
+import orchestrator.policy
 from draft_service.settings import DraftAhead
 from foreword.client import AsyncClient
 from foreword.protocol.generation import TokenPrompt
 from foreword.protocol.words import Rule
 from foreword.telemetry.metrics import new_registry
-from foreword.values import replace
-from orchestrator.core.state import RoundPlan
-from orchestrator.policy import FixedPolicy, RoundView
 from tests.integration.orchestrator.services import SYNTHETIC, start_draft, start_orchestrator, start_target
 
 PROMPT = TokenPrompt((3, 1, 4, 1, 5))
@@ -54,12 +52,7 @@ def alternatives(request: pytest.FixtureRequest) -> int:
 @pytest.fixture
 async def stack(tmp_path: Path, alternatives: int, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stack]:
     registry = new_registry()
-    plan = FixedPolicy.plan
-
-    def shipping(self: FixedPolicy, view: RoundView) -> RoundPlan:
-        return replace(plan(self, view), alternatives=alternatives)
-
-    monkeypatch.setattr(FixedPolicy, "plan", shipping)
+    monkeypatch.setattr(orchestrator.policy, "FAR", 0.0)  # as if the network were long
     monkeypatch.setattr(draft_service.service, "new_registry", lambda: registry)
     async with AsyncExitStack() as running:
         target = start_target(tmp_path, step_ms=10.0)
@@ -68,10 +61,10 @@ async def stack(tmp_path: Path, alternatives: int, monkeypatch: pytest.MonkeyPat
             running.push_async_callback(service.stop)
         for service in (target, draft):
             await service.ready()
-        orchestrator = start_orchestrator(tmp_path, [target], [draft], trust=("all",))
-        running.push_async_callback(orchestrator.stop)
-        await orchestrator.ready()
-        yield Stack(await running.enter_async_context(AsyncClient(orchestrator.address)), registry)
+        front = start_orchestrator(tmp_path, [target], [draft], trust=("all",), alternatives=alternatives)
+        running.push_async_callback(front.stop)
+        await front.ready()
+        yield Stack(await running.enter_async_context(AsyncClient(front.address)), registry)
 
 
 async def test_texts_are_the_same_and_outcomes_are_hit(stack: Stack, alternatives: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import pytest
@@ -197,3 +198,15 @@ def test_rows_of_its_own_are_taken_off_the_round() -> None:
 def test_survival_of_a_session_and_its_link_agree_on_the_first_look() -> None:
     shared = Survival()
     assert Survival(shared).kept(4) == pytest.approx(shared.kept(4))
+
+
+def test_results_that_come_at_once_make_nothing_infinite() -> None:
+    """Steps of next to no time, and two Results in one frame: durations of 0 are measured."""
+    made = deployment()
+    parts = RoundParts(0, 0, 0, None, 0, 0, 0)
+    for number in range(40):
+        ordered = 4 * (number % 2)
+        made.control.answered(Round(0, 0, ordered, ordered, ordered, parts, row_us=1_000.0))
+        choice = made.control.choose(Now(0))
+        assert 0 <= choice.gamma <= 16
+        assert all(math.isfinite(rate) for rate in choice.rates)
