@@ -71,6 +71,11 @@ class Corpus:
             if begun.get(name) != value:
                 raise InvalidField(name, value, f"{begun.get(name)!r}, with which {self.folder} was begun")
 
+    def begun_with(self, name: str) -> Any:
+        """Return what the corpus was begun with under this name; None if it is new. Raises Corrupted."""
+        path = self.folder / "corpus.json"
+        return read_json(path).get(name) if path.exists() else None
+
     def write(self, shard: int, answers: Sequence[Answer]) -> None:
         """Write a shard; it appears whole or not at all."""
         lengths = [(len(answer.prompt), len(answer.output)) for answer in answers]

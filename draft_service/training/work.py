@@ -94,9 +94,9 @@ def evaluate(draft: Path, target: TargetChoice, on: Measuring, *, write: bool, a
     with tempfile.TemporaryDirectory() as temporary:
         # A shard is the least that is sampled: it has each law once, and no more than is asked for. Short passes, so
         # that an interruption is heard.
-        shard = max(len(SamplingPlan().laws), min(32, on.tokens // FIRST_GUESS))
-        plan = SamplingPlan(seed=HELD_OUT_SEED, shard=shard, chunk=128)
         corpus = Corpus(on.corpus or Path(temporary))
+        shard = corpus.begun_with("shard") or max(len(SamplingPlan().laws), min(32, on.tokens // FIRST_GUESS))
+        plan = SamplingPlan(seed=HELD_OUT_SEED, shard=shard, chunk=128)
         held = _sampled(built, corpus, plan, tokens=on.tokens, prompts=on.prompts)
         answers = [answer for shard in held.shards() for answer in held.read(shard)]
     figures = _figures(draft, target, built, answers)
