@@ -36,7 +36,8 @@ def stack_of(*, match_draw: str = "coupled", bug: str | None = None) -> StackCon
     config = synthetic_stack(match_draw)
     coarse = {"draft": (*config.arguments["draft"], *COARSE)}
     config = replace(config, arguments=coarse, grace_s=2.0)
-    if bug is not None:
+    if bug is not None:  # and blocks of one length, so that a busy machine, which makes them short, does not hide it
+        config = replace(config, arguments={**coarse, "orchestrator": ("--no-stop-rule",)})
         config = replace(config, command=(sys.executable, "-m", "tests.e2e.planted", bug))
     return config
 
