@@ -68,6 +68,10 @@ class Stack:
         """Return where a service is reached."""
         return self._service(service).address
 
+    def way_to(self, draft: str) -> str:
+        """Return where the orchestrator is told that a draft is reached; asked once, when the draft serves."""
+        return self.address_of(draft)
+
     def pid(self, service: str) -> int | None:
         """Return the process id of a service; None while it has no process."""
         return self._service(service).pid
@@ -91,7 +95,7 @@ class Stack:
             folder = Path(self._folder.name)
             first = [plan_target(self._config, folder), *plan_drafts(self._config, folder)]
             await _all([self._add(plan).start() for plan in first])
-            drafts = [self._services[name].address for name in self._config.draft_names]
+            drafts = [self.way_to(name) for name in self._config.draft_names]
             target = self._services[TARGET].address
             await self._add(plan_orchestrator(self._config, folder, target=target, drafts=drafts)).start()
             await self._peers_up(len(drafts))

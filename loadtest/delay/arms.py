@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from urllib.request import urlopen
 
 from foreword.client import AsyncClient
 from foreword.protocol.generation import Finish
 from foreword.protocol.words import Rule
 from foreword.stack.config import StackConfig
-from loadtest.bench.apart import Apart, free_port
+from loadtest.bench.apart import Apart
+from loadtest.bench.scrape import free_port, scraped
 
 TOKENS = 512
 _PROMPT = (5, 6, 7)
@@ -46,8 +46,7 @@ class Ran:
     hits: dict[str, tuple[int, int]]
     """By ending (a correction, or the token after a block that was kept whole): hits, and outcomes in all."""
     target_busy: float
-    """Share of the time in the target's steps, and in the draft's passes that are known."""
-    draft_busy: float
+    """Share of the time in the target's steps."""
 
     @property
     def hit_rate(self) -> float | None:
@@ -58,7 +57,7 @@ class Ran:
 
 async def run(world: World, draft: Draft, *, gamma: int | None, ahead: bool, alternatives: int = 0) -> Ran:
     """Run one arm: a text to warm up, and one that counts."""
-    metrics = free_port("127.0.0.1")
+    metrics = free_port()
     config = _config(world, draft, ahead=ahead, alternatives=alternatives, metrics=metrics)
     async with Apart(config, rtt_ms=world.rtt_ms) as stack, AsyncClient(stack.address) as client:
 
@@ -84,7 +83,6 @@ async def run(world: World, draft: Draft, *, gamma: int | None, ahead: bool, alt
             acceptance_length=finish.usage.acceptance_length or 1.0,
             hits=_between(before, after),
             target_busy=parts.get("verify_compute", 0.0) / seconds,
-            draft_busy=parts.get("draft_compute", 0.0) / seconds,
         )
 
 
@@ -104,12 +102,11 @@ def _config(world: World, draft: Draft, *, ahead: bool, alternatives: int, metri
 def _outcomes(port: int) -> dict[tuple[str, str], float]:
     """Read the draft's own counts of outcomes, by fate and ending."""
     found = {}
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as reply:
-        for line in reply.read().decode().splitlines():
-            if line.startswith("foreword_draft_outcomes_total{"):
-                labels, _, value = line.partition("{")[2].rpartition("} ")
-                pairs = dict(pair.split("=", 1) for pair in labels.split(","))
-                found[pairs["fate"].strip('"'), pairs["ending"].strip('"')] = float(value)
+    for line in scraped(port).splitlines():
+        if line.startswith("foreword_draft_outcomes_total{"):
+            labels, _, value = line.partition("{")[2].rpartition("} ")
+            pairs = dict(pair.split("=", 1) for pair in labels.split(","))
+            found[pairs["fate"].strip('"'), pairs["ending"].strip('"')] = float(value)
     return found
 
 

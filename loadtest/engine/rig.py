@@ -15,9 +15,10 @@ from foreword.models.source import parse_source
 from foreword.protocol.messages import Tokens
 from foreword.settings.environment import cache_folder
 from foreword.stack.stack import Stack
+from loadtest.bench.scrape import free_port
 from loadtest.engine.plan import LONGEST_PROMPT, Deployment, Plan
 from loadtest.engine.rates import Output
-from loadtest.engine.sessions import Services, free_port
+from loadtest.engine.sessions import Services
 from loadtest.engine.worker import Environment, Worker, start_runner, start_transformers
 from loadtest.prompts import dev_prompts
 

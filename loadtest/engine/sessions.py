@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
-import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +11,7 @@ from foreword.client import AsyncClient
 from foreword.errors import ProtocolFault
 from foreword.protocol.generation import Delta, Finish, TokenPrompt
 from foreword.protocol.messages import Tokens
+from loadtest.bench.scrape import scraped
 from loadtest.engine.rates import Output
 
 _NAMES = (
@@ -55,7 +54,7 @@ class Services:
 
     async def steps(self) -> Steps:
         """Return what the target's steps have taken so far."""
-        return read_steps(await asyncio.to_thread(_fetched, f"http://127.0.0.1:{self.metrics_port}/metrics"))
+        return read_steps(await asyncio.to_thread(scraped, self.metrics_port))
 
     async def output(
         self,
@@ -104,17 +103,3 @@ def read_steps(text: str) -> Steps:
     if missing := [name for name in _NAMES if name not in found]:
         raise ProtocolFault(f"metrics of the target: got no {missing[0]}, wanted its histograms of steps")
     return Steps(*(float(found[name]) for name in _NAMES))
-
-
-def free_port() -> int:
-    """Return a port of this machine that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
-def _fetched(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10.0) as answer:
-        text: str = answer.read().decode()
-    return text

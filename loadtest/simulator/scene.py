@@ -6,6 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from foreword.errors import InvalidField
+from target_service.policy_bench.scene import StepCost
 
 MS = 1000
 SECOND = 1_000_000
@@ -33,21 +34,8 @@ class Schedule:
         return self.values[max(0, bisect_right(self.moments, now_us) - 1)]
 
 
-@dataclass(frozen=True, slots=True)
-class StepCost:
-    """Time of a step in microseconds: a base up to a knee of rows, and a slope from there on."""
-
-    base_us: int = 20 * MS
-    slope_us: int = 0
-    knee: int = 16
-
-    def step_us(self, rows: int) -> int:
-        """Return the time of a step with so many rows."""
-        return self.base_us + self.slope_us * max(0, rows - self.knee)
-
-
 FLAT = StepCost()
-LINEAR = StepCost(slope_us=MS)
+LINEAR = StepCost(slope_ms=1.0)
 """The two costs that bars name (DESIGN.md, "Models")."""
 
 GOOD = Schedule.constant(0.8)

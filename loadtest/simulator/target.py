@@ -25,13 +25,14 @@ from foreword.protocol.messages import (
 from foreword.protocol.words import ResultKind
 from foreword.testing.virtual_clock import VirtualClock, VirtualTimer
 from foreword.values import replace
-from loadtest.simulator.scene import SECOND, StepCost
+from loadtest.simulator.scene import SECOND
 from loadtest.simulator.text import RIGHT
 from loadtest.simulator.wires import Wire
 from orchestrator.pools.targets import TargetPeer
 from target_service.core.estimates import Acceptance, Emitted, Replies, StepTimes
 from target_service.core.policy import Arrival, Part, StartNow, StepPolicy
 from target_service.core.price import Rest, SmoothPrice, Steps, price
+from target_service.policy_bench.scene import StepCost
 
 _LONGEST = 1 << 30
 _WARM_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)

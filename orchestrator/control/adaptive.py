@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from itertools import accumulate
 
 from orchestrator.control.choice import RoundCost, best, rates
@@ -135,16 +137,16 @@ class AdaptiveGamma:
         # Sessions that have just begun queue until they are in step.
         cost = in_step if costs.young else RoundCost(fixed_us, candidate_us, now.price)
         values = rates(kept, written, cost, plain_us)
-        lengths = rates(kept, written, in_step, plain_us)
+        lengths = values if cost is in_step else rates(kept, written, in_step, plain_us)
         gamma, why = bounds.most, Why.FIXED
         if not fixed:
-            gamma, why = self._among(values, lengths, _Prospect(now.at_us, cost, plain_us, kept))
+            gamma, why = self._among(values, lengths, partial(_Prospect, now.at_us, cost, plain_us, kept))
         worth = max(lengths[gamma], 0.0) * (costs.modelled_us or candidate_us) + now.price
         # A draft compares the survival of what it has just drawn: the next candidate's is that times its own rate.
         threshold = worth / max(_LEAST_RATE, self._survival.rate)
         return Choice(gamma, why, tuple(kept), tuple(values), cost, plain_us, threshold)
 
-    def _among(self, values: list[float], lengths: list[float], prospect: _Prospect) -> tuple[int, Why]:
+    def _among(self, values: list[float], lengths: list[float], look: Callable[[], _Prospect]) -> tuple[int, Why]:
         """Choose between blocks and none by `values`, and how long blocks are by `lengths`.
 
         The latter leave out what blocks wait for a step: those of a step wait for the longest of them, and whoever
@@ -159,6 +161,7 @@ class AdaptiveGamma:
             if held > 0 and last.why is not Why.START and lengths[gamma] <= HYSTERESIS * lengths[held]:
                 return held, Why.KEPT
             return gamma, Why.BEST
+        prospect = look()
         return (prospect.gamma, Why.PROBE) if self._looks(prospect) else (0, Why.BEST)
 
     def _looks(self, prospect: _Prospect) -> bool:

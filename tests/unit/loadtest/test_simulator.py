@@ -7,9 +7,10 @@ import pytest
 from foreword.errors import InvalidField
 from loadtest.overhead.formula import expected_emitted
 from loadtest.simulator.run import Played, Simulation
-from loadtest.simulator.scene import FLAT, LINEAR, MS, Scene, Schedule, StepCost
+from loadtest.simulator.scene import FLAT, LINEAR, MS, Scene, Schedule
 from loadtest.simulator.text import Text
 from orchestrator.policy import Gamma
+from target_service.policy_bench.scene import StepCost
 
 
 def play(scene: Scene, gamma: int | None, *, seed: int = 1) -> Played:
@@ -45,7 +46,7 @@ def test_plain_decoding_takes_a_step_a_token() -> None:
 
 
 def test_sessions_in_step_keep_to_the_formula_too() -> None:
-    scene = Scene(sessions=8, seconds=20.0, step=StepCost(slope_us=MS, knee=8), tokens=4096)
+    scene = Scene(sessions=8, seconds=20.0, step=StepCost(slope_ms=1.0, knee=8), tokens=4096)
     formula = 8 * 1000.0 * expected_emitted(0.8, 2) / (2 * 2.0 + 20.0 + (8 * 3 - 8))
     assert play(scene, 2).tokens_s == pytest.approx(formula, rel=0.08)
 

@@ -9,9 +9,10 @@ import pytest
 
 from foreword.errors import InvalidField, ProtocolFault, Unavailable
 from foreword.models.dtype import Dtype
+from loadtest.bench.scrape import free_port
 from loadtest.engine.plan import Deployment, Part, Plan, read_parts
 from loadtest.engine.rig import Prompts
-from loadtest.engine.sessions import Steps, free_port, read_steps
+from loadtest.engine.sessions import Steps, read_steps
 from loadtest.engine.worker import Environment, Worker
 
 
