@@ -84,6 +84,7 @@ class AdaptiveGamma:
         self._probing = probing
         self._rounds = 0
         self._choice = Choice(bounds.start, Why.START)
+        self._network_share = 0.0
         self._stale = True
 
     @property
@@ -93,8 +94,8 @@ class AdaptiveGamma:
 
     @property
     def network_share(self) -> float:
-        """Share of the network in what a round takes beside drafting."""
-        return self._costs.network_share
+        """Share of the network in what a round takes beside drafting, as it was at the newest choice."""
+        return self._network_share
 
     def moved(self, survival: Survival, costs: Costs, probing: Probing) -> None:
         """Another draft or target, or both: what was learned about the ones before does not hold for them."""
@@ -122,6 +123,7 @@ class AdaptiveGamma:
         if self._stale:
             self._stale = False
             self._choice = self._choose(now)
+            self._network_share = self._costs.network_share
         return self._choice
 
     def _choose(self, now: Now) -> Choice:
