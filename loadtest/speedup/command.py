@@ -29,7 +29,9 @@ def speedup(
     drafter: Annotated[str, typer.Option(help="How it drafts: model or mixed; empty takes what the draft is.")] = "",
     prompts: Annotated[Path | None, typer.Option(help="JSON lines; the 100 dev prompts by default.")] = None,
     per_category: Annotated[int, typer.Option(help="Prompts of each category; 0 takes all.")] = 0,
-    gamma: Annotated[int, typer.Option(help="Candidates of a block.")] = 4,
+    gamma: Annotated[
+        int | None, typer.Option(help="Candidates of a block; by default the orchestrator measures what is best.")
+    ] = None,
     tokens: Annotated[int, typer.Option(help="Most output of a prompt.")] = 128,
     dtype: Annotated[Dtype, typer.Option(help="Arithmetic of the target.")] = Dtype.BFLOAT16,
     threads: Annotated[int, typer.Option(help="Threads of each engine; 0 takes all cores.", min=0)] = 0,
@@ -86,7 +88,7 @@ async def measure(plan: Plan, progress: Progress) -> Findings:
 
 
 async def _pair(client: AsyncClient, plan: Plan, prompt: Prompt, law: Sampling, *, reverse: bool) -> tuple[Text, Text]:
-    gammas = (plan.gamma, 0) if reverse else (0, plan.gamma)
+    gammas: tuple[int | None, ...] = (plan.gamma, 0) if reverse else (0, plan.gamma)
     made = {gamma: await write(client, plan, prompt, law, gamma=gamma) for gamma in gammas}
     return made[0], made[plan.gamma]
 

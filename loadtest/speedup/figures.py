@@ -101,7 +101,7 @@ def findings_of(plan: Plan, found: Found) -> Findings:
     if 1 in costs and 16 in costs:
         bars.append(Bar("drafting for 16 sessions over one", costs[16] / costs[1], COST_OF_16, Side.AT_MOST))
     notes = [
-        f"γ {plan.gamma}, one session, {plan.dtype.value}; prompts cached; speed-up: all tokens over all time of calls"
+        f"{plan.manner}, one session, {plan.dtype.value}; prompts cached; speed-up: all tokens over all time of calls"
     ]
     if assisted:
         ours = totals(text for text, _ in assisted).tokens_per_s

@@ -39,7 +39,8 @@ class Plan:
     drafter: str = ""
     """`mixed`, `model` or `lookup`; empty takes what the draft is."""
     dtype: Dtype = Dtype.BFLOAT16
-    gamma: int = 4
+    gamma: int | None = None
+    """Candidates of a block; None leaves it to the orchestrator."""
     tokens: int = 128
     laws: tuple[Sampling, ...] = LAWS
     threads: int = 0
@@ -48,10 +49,15 @@ class Plan:
 
     def __post_init__(self) -> None:
         for name, least, most in (("gamma", 1, 64), ("tokens", 8, 4096), ("assisted", 0, 10_000)):
-            if not least <= getattr(self, name) <= most:
+            if getattr(self, name) is not None and not least <= getattr(self, name) <= most:
                 raise InvalidField(name, getattr(self, name), f"a whole number from {least} to {most}")
         if parse_source(self.model).synthetic is not None:
             raise InvalidField("model", self.model, "a model with weights")
+
+    @property
+    def manner(self) -> str:
+        """How γ is found, for people."""
+        return "γ as measured" if self.gamma is None else f"γ {self.gamma}"
 
     def stack(self) -> StackConfig:
         """Return the services: one draft, one target, one orchestrator."""

@@ -82,8 +82,8 @@ class Text:
     spent: Spent
 
 
-async def write(client: AsyncClient, plan: Plan, prompt: Prompt, law: Sampling, *, gamma: int) -> Text:
-    """Return what a text took; `gamma` 0 takes no draft."""
+async def write(client: AsyncClient, plan: Plan, prompt: Prompt, law: Sampling, *, gamma: int | None) -> Text:
+    """Return what a text took; `gamma` 0 takes no draft, None what the orchestrator chooses."""
     made = await client.generate(
         prompt.messages, max_tokens=plan.tokens, temperature=law.temperature, top_p=law.top_p, gamma=gamma
     )
