@@ -160,6 +160,7 @@ class _SessionPlans:
             gamma=choice.gamma,
             wait_us=wait_us,
             stop_threshold=min(MOST_THRESHOLD, choice.threshold) if ways.stops else 0.0,
+            lookup_threshold=min(MOST_THRESHOLD, choice.lookup_threshold) if ways.stops else 0.0,
             send_by_us=max(self._waits.least_us, wait_us - (view.draft_round_trip_us or 0)),
             alternatives=ways.alternatives if self._control.network_share >= FAR else 0,
             local=local,

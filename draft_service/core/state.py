@@ -116,6 +116,12 @@ class Session:
         ordered = self.order.stop_threshold if self.order else 0.0
         return max(ordered, self.bounds.stop_threshold)
 
+    @property
+    def lookup_threshold(self) -> float:
+        """The same for a block that is looked up."""
+        ordered = self.order.lookup_threshold if self.order else 0.0
+        return max(ordered, self.bounds.stop_threshold)
+
 
 # What a transition asks its surroundings to do, in order.
 

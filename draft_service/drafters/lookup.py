@@ -174,7 +174,7 @@ class LookupDrafter:
         lookup = self._slots[pen.slot]
         lookup.take(pen.cached, pen.rows)
         lookup.hear()
-        return block_of(lookup.guess(pen.left, pen.threshold))
+        return block_of(lookup.guess(pen.left, pen.lookup_threshold))
 
     def _agreed(self, job: CompareJob) -> int:
         guesses = self._slots[job.slot].compare(job.compare)

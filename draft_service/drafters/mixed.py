@@ -204,7 +204,7 @@ class MixedDrafter:
         slot.lookup.hear()
         slot.start = len(slot.lookup)
         slot.drawn.clear()
-        guess = slot.lookup.guess(pen.left, pen.threshold)
+        guess = slot.lookup.guess(pen.left, pen.lookup_threshold)
         first = self._lookup_earns_more(guess, slot.rates, most=pen.left, threshold=pen.threshold)
         return guess if first else None
 

@@ -27,6 +27,7 @@ class Pen:
         "digest",
         "ids",
         "left",
+        "lookup_threshold",
         "position",
         "round",
         "rows",
@@ -57,6 +58,8 @@ class Pen:
         """What was drawn since the session's state was last brought up to date."""
         self.threshold = session.stop_threshold
         """Estimated survival under which the block ends; 0 never does, and nobody needs a confidence."""
+        self.lookup_threshold = session.lookup_threshold
+        """The same for a block that is looked up."""
         self._stop_ids = frozenset(session.law.stop_ids)
         self._laws: tuple[SparseCounts, ...] | None = ()
         self._before = session.writing.survival

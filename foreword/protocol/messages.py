@@ -326,6 +326,9 @@ class Advance:
     rule: Rule
     gamma: int
     stop_threshold: float = 0.0
+    """Estimated survival under which a block of a model's ends; 0 never does."""
+    lookup_threshold: float = 0.0
+    """The same for a block that is looked up, whose candidates take a row of the target's step and no drafting."""
     send_by_us: int | None = None
     alternatives: int = 0
     target: TargetAddress | None = None

@@ -117,7 +117,8 @@ def _fill_advance(m: draft_pb2.Advance, value: Advance) -> None:
     m.sid, m.round, m.base, m.digest = value.sid, value.round, value.base, value.digest
     m.tokens = pack_u32("advance.tokens", value.tokens)
     m.rule = int(value.rule)  # type: ignore[assignment]
-    m.gamma, m.stop_threshold, m.alternatives = value.gamma, value.stop_threshold, value.alternatives
+    m.gamma, m.alternatives = value.gamma, value.alternatives
+    m.stop_threshold, m.lookup_threshold = value.stop_threshold, value.lookup_threshold
     if value.send_by_us is not None:
         m.send_by_us = value.send_by_us
     if value.target is not None:
@@ -137,6 +138,7 @@ def _read_advance(m: draft_pb2.Advance, limits: Limits) -> Advance:
         rule=read_enum("advance.rule", RULES, m.rule),
         gamma=read_count("advance.gamma", m.gamma, most=limits.gamma),
         stop_threshold=read_share("advance.stop_threshold", m.stop_threshold),
+        lookup_threshold=read_share("advance.lookup_threshold", m.lookup_threshold),
         send_by_us=send_by,
         alternatives=read_count("advance.alternatives", m.alternatives, most=limits.gamma),
         target=_read_target(m.new_target, limits) if m.HasField("new_target") else None,

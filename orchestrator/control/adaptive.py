@@ -72,6 +72,8 @@ class Choice:
     plain_us: float | None = None
     threshold: float = 0.0
     """Survival under which a further candidate is not worth its time and its row."""
+    lookup_threshold: float = 0.0
+    """The same for one that is looked up, which is not worth its row."""
 
 
 class AdaptiveGamma:
@@ -145,8 +147,8 @@ class AdaptiveGamma:
             gamma, why = self._among(values, lengths, partial(_Prospect, now.at_us, cost, plain_us, kept))
         worth = max(lengths[gamma], 0.0) * (costs.modelled_us or candidate_us) + now.price
         # A draft compares the survival of what it has just drawn: the next candidate's is that times its own rate.
-        threshold = worth / max(_LEAST_RATE, self._survival.rate)
-        return Choice(gamma, why, tuple(kept), tuple(values), cost, plain_us, threshold)
+        rate = max(_LEAST_RATE, self._survival.rate)
+        return Choice(gamma, why, tuple(kept), tuple(values), cost, plain_us, worth / rate, now.price / rate)
 
     def _among(self, values: list[float], lengths: list[float], look: Callable[[], _Prospect]) -> tuple[int, Why]:
         """Choose between blocks and none by `values`, and how long blocks are by `lengths`.

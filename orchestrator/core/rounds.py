@@ -132,6 +132,7 @@ def _advanced(session: Session, commit: Commit, plan: RoundPlan) -> tuple[DraftP
         rule=commit.rule,
         gamma=gamma,
         stop_threshold=plan.stop_threshold,
+        lookup_threshold=plan.lookup_threshold,
         send_by_us=plan.send_by_us if gamma else None,
         alternatives=plan.alternatives if gamma else 0,
         target=draft.target if draft.moved else None,

@@ -89,6 +89,7 @@ class RoundPlan:
     gamma: int
     wait_us: int
     stop_threshold: float = 0.0
+    lookup_threshold: float = 0.0
     send_by_us: int | None = None
     alternatives: int = 0
     lease: int | None = None

@@ -53,6 +53,7 @@ def ordered(
     cached: int = 0,
     round: int = 1,
     stop_threshold: float = 0.0,
+    lookup_threshold: float = 0.0,
     output: int = 0,
     keys: DraftKeys = KEYS,
 ) -> Session:
@@ -61,7 +62,7 @@ def ordered(
     session = transitions.opened(message, Bounds(MODEL.context, 16, Drafter.SYNTHETIC))
     session, _ = transitions.prefilled(replace(session, cached=cached))
     digest, base = session.sequence.digest, session.sequence.base
-    order = Advance(1, round, base, (), digest, rule, gamma, stop_threshold=stop_threshold)
+    order = Advance(1, round, base, (), digest, rule, gamma, stop_threshold, lookup_threshold)
     session, _ = transitions.advanced(session, order)
     return session
 

@@ -80,7 +80,7 @@ def test_short_matches_are_less_certain_than_long_ones() -> None:
     lengths = []
     for drafter, text in ((short, (1, 2, 3, 4, 9, 1, 2)), (long, (*range(40), 50, *range(30)))):
         drafter.open(0)
-        (drawn,) = drafter.step([Pen(0, ordered(text, gamma=8, stop_threshold=0.4))], [])
+        (drawn,) = drafter.step([Pen(0, ordered(text, gamma=8, stop_threshold=0.9, lookup_threshold=0.4))], [])
         assert isinstance(drawn, Drawn)
         lengths.append(len(drawn.ids))
         assert (drawn.confidence < 0.4) is (drafter is short)

@@ -74,6 +74,18 @@ def test_a_text_that_repeats_gets_lookup_blocks_and_another_gets_model_blocks() 
     assert (third.ids, third.drafter) == ((2, 99, 13, 14), Drafter.LOOKUP)
 
 
+def test_lookup_goes_on_where_a_model_would_not() -> None:
+    """What is looked up costs a row of the target's step, and a model's candidates the time of its passes too."""
+    lengths = []
+    for lookup_threshold in (0.0, 0.9):
+        bench = Mixed()
+        bench.start((*range(1, 20), 1, 2, 3))
+        block = bench.next(gamma=8, stop_threshold=0.9, lookup_threshold=lookup_threshold)
+        assert block.drafter is Drafter.LOOKUP
+        lengths.append(len(block.ids))
+    assert lengths[0] == 8 > lengths[1]
+
+
 def test_sessions_are_drawn_for_by_different_parts_in_one_step() -> None:
     bench = Mixed()
     bench.open(opening(1, REPEATING), opening(2, FRESH))

@@ -302,7 +302,15 @@ def test_blocks_end_where_a_candidate_costs_more_than_it_brings() -> None:
     tokens_ms = plans[0].choice.rates[4] * 1000
     assert 0.04 < tokens_ms < 0.06
     assert with_rule.stop_threshold == pytest.approx(4 * tokens_ms / 0.75, rel=0.1)
-    assert without.stop_threshold == 0.0
+    assert without.stop_threshold == without.lookup_threshold == with_rule.lookup_threshold == 0.0
+    priced = MeasuringPolicy(WaitLimits()).session(Gamma(fixed=4))
+    for number in range(40):
+        priced.answered(Round(number * 80_000, 80_000, 4, 4, 3, parts))
+    plan = priced.plan(RoundView(3_200_000, price=0.03))
+    assert plan.lookup_threshold == pytest.approx(
+        0.03 / 0.75, rel=0.1
+    )  # a candidate that is looked up takes its row alone
+    assert plan.stop_threshold > with_rule.stop_threshold
 
 
 def test_a_row_more_is_what_the_curve_says() -> None:

@@ -150,6 +150,7 @@ DRAFT_COMMANDS = (
         rule=Rule.TOKEN,
         gamma=4,
         stop_threshold=0.3,
+        lookup_threshold=0.1,
         send_by_us=900,
         alternatives=2,
         target=ADDRESS,

@@ -279,6 +279,7 @@ def advances(draw):
         rule=draw(rules),
         gamma=draw(st.integers(0, LIMITS.gamma)),
         stop_threshold=draw(shares),
+        lookup_threshold=draw(shares),
         send_by_us=draw(st.none() | waits),
         alternatives=draw(st.integers(0, LIMITS.gamma)),
         target=draw(st.none() | addresses),

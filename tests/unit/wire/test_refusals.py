@@ -156,6 +156,7 @@ ADVANCES = {
         lambda a: setattr(a, "stop_threshold", math.nan),
         lambda a: setattr(a, "stop_threshold", 1.01),
     ],
+    "advance.lookup_threshold": [lambda a: setattr(a, "lookup_threshold", -0.1)],
     "advance.gamma": [lambda a: setattr(a, "gamma", 7)],
     "advance.tokens": [lambda a: setattr(a, "base", 1)],
     "advance.new_target.ticket": [lambda a: setattr(a.new_target, "ticket", b"1")],
