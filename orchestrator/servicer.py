@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import structlog
 
+from foreword.protocol.activity import Activity
 from foreword.protocol.generation import DeploymentInfo, Event, GenerateRequest
 from foreword.rpc.roles import Role
 from foreword.rpc.services import Context, Service, server_stream, unary
 from foreword.wire.generation import decode_abort, decode_request, encode_abort_response
+from foreword.wire.generation_activity import encode_activity
 from foreword.wire.generation_events import encode_event
 from foreword.wire.generation_info import encode_info
 from foreword.wire.limits import Limits
@@ -23,7 +25,7 @@ CLIENTS = frozenset({Role.CLIENT})
 
 
 class GenerationServicer:
-    """Serves Generate, Abort and GetInfo."""
+    """Serves Generate, Abort, GetInfo and GetActivity."""
 
     def __init__(self, front: Front) -> None:
         self._front = front
@@ -49,6 +51,7 @@ class GenerationServicer:
                     roles=CLIENTS,
                 ),
                 "GetInfo": unary(self._get_info, decode=_read_nothing, encode=lambda info: encode_info(info, limits)),
+                "GetActivity": unary(self._get_activity, decode=_read_nothing, encode=encode_activity, roles=CLIENTS),
             },
         )
 
@@ -69,6 +72,9 @@ class GenerationServicer:
     async def _get_info(self, _: None, __: Context) -> DeploymentInfo:
         return self._front.info()
 
+    async def _get_activity(self, _: None, __: Context) -> Activity:
+        return self._front.activity()
+
 
 def _read_nothing(data: bytes) -> None:
-    """Take the empty request of GetInfo; fields that a later release adds are ignored."""
+    """Take an empty request; fields that a later release adds are ignored."""

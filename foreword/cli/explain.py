@@ -35,7 +35,7 @@ def _costs(choice: GammaChoice) -> str:
     return (
         f"a round takes {fixed_us / 1000:.2f} ms and {choice.candidate_us / 1000:.2f} ms for each candidate; "
         f"a token without draft {choice.plain_us / 1000:.2f} ms; a row costs {choice.price:.3f} tokens; "
-        f"blocks end under a survival of {choice.threshold:.2f}"
+        f"blocks end under a survival of {choice.threshold:.2f}, looked-up ones under {choice.lookup_threshold:.2f}"
     )
 
 

@@ -73,6 +73,11 @@ def legend() -> Text:
     return Text.assemble("target, ", ("draft", STYLES[TokenSource.DRAFT]), ", ", ("lookup", STYLES[TokenSource.LOOKUP]))
 
 
+def harmless(text: str) -> Text:
+    """Return a text of someone else's for a line of a terminal, which it can neither steer nor mark up."""
+    return Text(_CONTROLS.sub("\ufffd", text).replace("\t", " ").replace("\n", " "))
+
+
 def write_json(console: Console, value: object) -> None:
     """Write one value as JSON, without colours, so that programs can read it."""
     console.file.write(json.dumps(plain(value), ensure_ascii=False) + "\n")

@@ -16,8 +16,10 @@ from foreword.client.request import PromptLike, RequestFields, build_request
 from foreword.client.status import error_from
 from foreword.client.stream import AsyncStream
 from foreword.errors import Cancelled, ForewordError, Unavailable
+from foreword.protocol.activity import Activity
 from foreword.protocol.generation import Completion, DeploymentInfo, GenerateRequest
 from foreword.wire.generation import ABORT, GENERATION_GET_INFO, decode_abort_response, encode_abort, encode_request
+from foreword.wire.generation_activity import GET_ACTIVITY, decode_activity
 from foreword.wire.generation_info import decode_info
 from foreword.wire.limits import Limits
 
@@ -80,6 +82,11 @@ class AsyncClient:
         """Return what is served, by the first address that answers."""
         limit = _question_limit(timeout_s)
         return decode_info(await self._ask_any(GENERATION_GET_INFO, timeout_s=limit), Limits())
+
+    async def activity(self, *, timeout_s: float | None = None) -> Activity:
+        """Return what the first address that answers is doing."""
+        limit = _question_limit(timeout_s)
+        return decode_activity(await self._ask_any(GET_ACTIVITY, timeout_s=limit), Limits())
 
     async def abort(self, request_id: str, *, timeout_s: float | None = None) -> bool:
         """End a request, wherever it runs; return whether it was running."""

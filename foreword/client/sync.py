@@ -14,6 +14,7 @@ from foreword.client.endpoints import Tls
 from foreword.client.request import PromptLike, RequestFields
 from foreword.client.stream import AsyncStream
 from foreword.errors import Cancelled
+from foreword.protocol.activity import Activity
 from foreword.protocol.generation import Completion, DeploymentInfo, Event, GenerateRequest
 
 _T = TypeVar("_T")
@@ -61,6 +62,10 @@ class Client:
     def info(self, *, timeout_s: float | None = None) -> DeploymentInfo:
         """Return what is served, by the first address that answers."""
         return self._loop.run(self._client.info(timeout_s=timeout_s))
+
+    def activity(self, *, timeout_s: float | None = None) -> Activity:
+        """Return what the first address that answers is doing."""
+        return self._loop.run(self._client.activity(timeout_s=timeout_s))
 
     def abort(self, request_id: str, *, timeout_s: float | None = None) -> bool:
         """End a request, wherever it runs; return whether it was running."""

@@ -171,6 +171,8 @@ class GammaChoice:
     """For each place of a block the probability that its candidate and all before it are kept."""
     tokens_per_s: tuple[float, ...] = ()
     """For each γ from 0 on what it would bring, less what its rows take from others."""
+    lookup_threshold: float = 0.0
+    """The same as `threshold` for candidates that are looked up."""
 
 
 @dataclass(frozen=True, slots=True)

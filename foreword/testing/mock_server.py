@@ -26,11 +26,13 @@ import grpc
 from foreword._version import __version__
 from foreword.client.status import DETAILS_KEY, encode_details
 from foreword.errors import ForewordError
+from foreword.protocol.activity import Activity
 from foreword.protocol.generation import DeploymentInfo, GenerateRequest, PeerInfo
 from foreword.protocol.info import ModelInfo, ServerInfo
 from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN, Drafter
 from foreword.testing.mock_reply import Pause, Reply, replies_to
 from foreword.wire.generation import decode_abort, decode_request, encode_abort_response
+from foreword.wire.generation_activity import encode_activity
 from foreword.wire.generation_events import encode_event
 from foreword.wire.generation_info import encode_info
 from foreword.wire.limits import Limits
@@ -61,6 +63,7 @@ class MockServer:
         self._server: grpc.Server | None = None
         self.address = ""
         self.info = mock_info()
+        self.activity = Activity(0)
         self.requests: list[GenerateRequest] = []
         self.metadata: list[dict[str, str | bytes]] = []
         self.aborts: list[str] = []
@@ -74,6 +77,7 @@ class MockServer:
             "Generate": grpc.unary_stream_rpc_method_handler(self._generate),
             "Abort": grpc.unary_unary_rpc_method_handler(self._abort),
             "GetInfo": grpc.unary_unary_rpc_method_handler(self._get_info),
+            "GetActivity": grpc.unary_unary_rpc_method_handler(self._get_activity),
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(GENERATION_SERVICE, methods),))
         if self._credentials is None:
@@ -148,6 +152,9 @@ class MockServer:
 
     def _get_info(self, data: bytes, context: grpc.ServicerContext) -> bytes:
         return encode_info(self.info, Limits())
+
+    def _get_activity(self, data: bytes, context: grpc.ServicerContext) -> bytes:
+        return encode_activity(self.activity)
 
 
 def mock_info() -> DeploymentInfo:

@@ -7,7 +7,7 @@ from foreword.v1 import generation_pb2
 from foreword.wire.common import read_count, read_finite, read_text
 from foreword.wire.limits import Limits
 
-_NUMBERS = ("candidate_us", "plain_us", "price", "threshold")
+_NUMBERS = ("candidate_us", "plain_us", "price", "threshold", "lookup_threshold")
 
 
 def fill_choice(m: generation_pb2.GammaChoice, value: GammaChoice) -> None:

@@ -9,20 +9,19 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError
 
 from foreword.errors import InvalidField, ProtocolFault
-from foreword.protocol.generation import Delta, Event, Finish, RoundPart, Started, Timings, Usage
+from foreword.protocol.generation import Delta, Event, Finish, RoundPart, Started, Timings
 from foreword.protocol.messages import LogProbabilities
 from foreword.protocol.words import NO_TOKEN, FinishReason, TokenSource
 from foreword.v1 import generation_pb2
 from foreword.wire.common import RULES, read_count, read_enum, read_finite, read_text
 from foreword.wire.generation_choice import fill_choice, read_choice
+from foreword.wire.generation_usage import fill_usage, read_usage
 from foreword.wire.limits import Limits
 from foreword.wire.packing import pack_f32, pack_u32, unpack_ids, unpack_log32, unpack_u32
 
 _REASONS: Mapping[int, FinishReason] = {int(reason): reason for reason in FinishReason}
 _SOURCES: Mapping[int, TokenSource] = {int(source): source for source in TokenSource}
 _PARTS = 64
-_COUNTS = ("prompt_tokens", "output_tokens", "cached_tokens", "drafted_tokens", "accepted_tokens", "verifications")
-_MORE_COUNTS = ("plain_steps", "late_blocks", "drafts_used", "targets_used")
 _T = TypeVar("_T")
 
 
@@ -123,10 +122,7 @@ def _fill_finish(m: generation_pb2.Finish, value: Finish) -> None:
         m.stop = value.stop
     if value.rule is not None:
         m.rule = int(value.rule)  # type: ignore[assignment]
-    for field in (*_COUNTS, *_MORE_COUNTS):
-        setattr(m.usage, field, read_count(f"usage.{field}", getattr(value.usage, field), most=2**32 - 1))
-    m.usage.accepted_per_position = pack_u32("usage.accepted_per_position", value.usage.accepted_per_position)
-    m.usage.offered_per_position = pack_u32("usage.offered_per_position", value.usage.offered_per_position)
+    fill_usage(m.usage, value.usage)
     m.timings.queue_us, m.timings.first_token_us = value.timings.queue_us, value.timings.first_token_us
     m.timings.total_us = value.timings.total_us
     for part in value.timings.parts:
@@ -141,18 +137,10 @@ def _read_finish(m: generation_pb2.Finish, limits: Limits) -> Finish:
         choice=m.choice,
         reason=read_enum("finish.reason", _REASONS, m.reason),
         stop=read_text("finish.stop", m.stop, limits.text) if m.HasField("stop") else None,
-        usage=_read_usage(m.usage, limits),
+        usage=read_usage(m.usage, limits),
         timings=_read_timings(m.timings, limits),
         rule=read_enum("finish.rule", RULES, m.rule) if m.rule else None,
         seed=m.seed,
-    )
-
-
-def _read_usage(m: generation_pb2.Usage, limits: Limits) -> Usage:
-    return Usage(
-        **{field: getattr(m, field) for field in (*_COUNTS, *_MORE_COUNTS)},
-        accepted_per_position=unpack_u32("usage.accepted_per_position", m.accepted_per_position, most=limits.gamma),
-        offered_per_position=unpack_u32("usage.offered_per_position", m.offered_per_position, most=limits.gamma),
     )
 
 

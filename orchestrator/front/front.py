@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol
 
 import structlog
 
 from foreword._version import __version__
 from foreword.errors import ForewordError, Full, InvalidField, Unavailable
+from foreword.protocol.activity import MOST_CHOICES, Activity, ChoiceActivity
 from foreword.protocol.generation import Chat, DeploymentInfo, Event, Finish, GenerateRequest, TokenPrompt
 from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
 from orchestrator.front.checks import FrontLimits
@@ -70,6 +72,9 @@ class _Entry:
         generation.start()
         if self._ended:
             self.end(self._error)
+
+    def activity(self) -> Iterable[ChoiceActivity]:
+        return () if self._generation is None else self._generation.activity()
 
     def end(self, error: ForewordError | None = None) -> None:
         """End it, in good order without an error."""
@@ -157,6 +162,11 @@ class Front:
             protocol_min=PROTOCOL_MIN,
             protocol_max=PROTOCOL_MAX,
         )
+
+    def activity(self) -> Activity:
+        """Return what is at work."""
+        choices = (choice for entry in self._running.values() for choice in entry.activity())
+        return Activity(len(self._running), tuple(islice(choices, MOST_CHOICES)))
 
     async def drain(self) -> None:
         """Take no more requests and return when none is at work; cut off, end the rest so that clients go elsewhere."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 
 from foreword.errors import DeadlineExceeded, ForewordError
+from foreword.protocol.activity import ChoiceActivity
 from foreword.protocol.generation import Delta, Event, Finish, Started
+from orchestrator.core.state import Phase
 from orchestrator.front.event_queue import EventQueue, QueueLimits
 from orchestrator.front.intake import Prepared
 from orchestrator.front.text import ModelText
@@ -56,6 +58,12 @@ class Generation:
                 output.ended(self._prepared.over, Places(0, 0, 0, driver.session.rule))
             else:
                 driver.start()
+
+    def activity(self) -> Iterator[ChoiceActivity]:
+        """Yield what is to be told of choices that have not ended."""
+        for output, driver in zip(self._outputs, self._drivers, strict=True):
+            if driver.session.phase is not Phase.DONE and self._prepared.over is None:
+                yield output.activity(self.request_id, driver.places(), driver.addresses)
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yield the events of the request; ends the sessions when it is left.

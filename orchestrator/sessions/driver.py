@@ -129,6 +129,17 @@ class SessionDriver:
         """The client keeps up again."""
         self._apply(core.client_drained(self.session, self._plan()))
 
+    def places(self) -> Places:
+        """Return what the session has used up to now."""
+        used, rule = (self._target.used, self._draft.used), self.session.rule
+        return Places(*used, cached_tokens=self._cached_tokens or 0, rule=rule, choice=self._policy.choice)
+
+    @property
+    def addresses(self) -> tuple[str, str]:
+        """Where its target and its draft are; empty where it has none."""
+        target, draft = self._target.peer, self._draft.peer
+        return "" if target is None else target.address, "" if draft is None else draft.address
+
     # What the target's seat asks and reports.
 
     def tokens(self) -> Tokens:
@@ -159,9 +170,8 @@ class SessionDriver:
         if result.timing.block_lag_us is not None:
             self._lags.add(result.timing.block_lag_us)
         elif isinstance(order, BlockOrder) and late and not self.session.recalled:
-            self._lags.add(
-                2 * order.wait_us
-            )  # all that is known of a late block; without it waits could not grow again
+            # All that is known of a late block; without it waits could not grow again.
+            self._lags.add(2 * order.wait_us)
         parts = self._rounds.answered(result, arrived_us)
         self._round = gamma, late, parts, isinstance(order, LocalOrder)
         taken = core.decided(self.session, result)
@@ -312,12 +322,7 @@ class SessionDriver:
         if self._error is not None:
             self._output.failed(self._error)
         else:
-            self._output.ended(ended, self._places())
-
-    def _places(self) -> Places:
-        used = self._target.used, self._draft.used
-        choice = self._policy.choice
-        return Places(*used, cached_tokens=self._cached_tokens or 0, rule=self.session.rule, choice=choice)
+            self._output.ended(ended, self.places())
 
     def _close(self) -> None:
         self._target.close()

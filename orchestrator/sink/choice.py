@@ -8,6 +8,7 @@ from typing import Protocol
 
 from foreword.clock import Clock
 from foreword.errors import ForewordError
+from foreword.protocol.activity import ChoiceActivity
 from foreword.protocol.generation import Delta, Event, Finish, Timings
 from foreword.protocol.messages import LogProbabilities
 from foreword.protocol.words import Drafter, FinishReason, TokenSource
@@ -93,6 +94,20 @@ class ChoiceOutput:
             seed=self._facts.seed,
         )
         self._events.put(finish)
+
+    def activity(self, request_id: str, places: Places, addresses: tuple[str, str]) -> ChoiceActivity:
+        """Return how far it is; `addresses` are those of its target and its draft."""
+        assert places.choice is not None
+        return ChoiceActivity(
+            request_id,
+            self._facts.choice,
+            self._clock.now_us() - self._facts.called_us,
+            *addresses,
+            rule=places.rule,
+            usage=self._usage.usage(self._facts.prompt_tokens, places),
+            gamma=explained(places.choice),
+            results_by_gamma=tuple(self._by_gamma),
+        )
 
     def failed(self, error: ForewordError) -> None:
         """End the request with an error; what was decided before has been handed over."""

@@ -23,4 +23,5 @@ def explained(choice: Choice) -> GammaChoice:
         threshold=choice.threshold,
         survival=choice.kept,
         tokens_per_s=tuple(rate * _US for rate in choice.rates),
+        lookup_threshold=choice.lookup_threshold,
     )

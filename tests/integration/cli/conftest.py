@@ -10,7 +10,8 @@ import pytest
 
 from foreword.cli.app import COMMANDS, run
 
-OWN = [EntryPoint(name, f"foreword.cli.{name}:command", COMMANDS) for name in ("demo", "doctor", "generate", "up")]
+NAMES = ("demo", "doctor", "generate", "top", "up")
+OWN = [EntryPoint(name, f"foreword.cli.{name}:command", COMMANDS) for name in NAMES]
 
 
 @dataclass(frozen=True)

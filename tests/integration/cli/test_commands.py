@@ -21,6 +21,7 @@ from foreword.cli.demo_prompts import DemoPrompt
 from foreword.cli.fetching import fetch_models, models_of
 from foreword.client import AsyncClient
 from foreword.errors import EngineFailure, NotFound
+from foreword.protocol.activity import Activity
 from foreword.protocol.generation import Chat, GenerateRequest, Message
 from foreword.protocol.words import Drafter, Rule
 from foreword.stack.config import StackConfig
@@ -47,6 +48,17 @@ def test_generate_writes_the_text_and_passes_everything_on(cli, monkeypatch):
         monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe\n"))
         assert cli("generate", "-", "--raw", "--address", server.address).status == 0
         assert server.requests[-1] == GenerateRequest("from a pipe\n")
+
+
+def test_top_looks_once_where_there_is_no_terminal(cli):
+    with MockServer() as server:
+        server.activity = Activity(3)
+        assert "3 at work" in cli("top", "--address", server.address).out
+        told = cli("top", "--once", "--json", "--address", server.address).out
+        assert json.loads(told) == {"requests": 3, "choices": []}
+    failed = cli("top", "--address", NOWHERE)
+    assert (failed.status, failed.out) == (1, "")
+    assert "127.0.0.1:1" in failed.err
 
 
 def test_generate_as_json(cli):

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from foreword.errors import ForewordError, InvalidField, ProtocolFault
 from foreword.laws.parameters import Grammar, LawParameters
+from foreword.protocol.activity import Activity, ChoiceActivity
 from foreword.protocol.generation import (
     Chat,
     Delta,
     DeploymentInfo,
     Event,
     Finish,
+    GammaChoice,
     GenerateRequest,
     Message,
     PeerInfo,
@@ -39,6 +41,7 @@ from foreword.wire.generation import (
     encode_abort_response,
     encode_request,
 )
+from foreword.wire.generation_activity import decode_activity, encode_activity
 from foreword.wire.generation_events import decode_event, encode_event
 from foreword.wire.generation_info import decode_info, encode_info
 from foreword.wire.limits import Limits
@@ -163,6 +166,7 @@ def test_noise_raises_only_errors_of_the_tree(data: bytes) -> None:
         lambda: decode_request(data, LIMITS),
         lambda: decode_event(data, LIMITS),
         lambda: decode_info(data, LIMITS),
+        lambda: decode_activity(data, LIMITS),
         lambda: decode_abort(data, LIMITS),
         lambda: decode_abort_response(data),
     )
@@ -187,6 +191,16 @@ def test_mutated_messages_raise_only_errors_of_the_tree(
             decode(bytes(changed), LIMITS)
         except ForewordError:
             continue
+
+
+@FIXED
+@given(events)
+def test_what_is_at_work_survives_the_wire(event: Event) -> None:
+    chosen = GammaChoice(2, "kept", None, 1.0, 2.0, 0.1, 0.3, (0.5, 0.2), (1.0, 2.0, 3.0), 0.1)
+    usage = event.usage if isinstance(event, Finish) else Usage()
+    choice = ChoiceActivity("r", 1, 2**40, "t:1", "d:2", Rule.TOKEN, usage, chosen, (3, 0, 5))
+    for activity in (Activity(2, (choice, choice)), Activity(0)):
+        assert decode_activity(encode_activity(activity), LIMITS) == activity
 
 
 def test_a_deployment_survives_the_wire() -> None:

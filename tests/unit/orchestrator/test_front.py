@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from foreword.errors import DeadlineExceeded, Full, InvalidField, ProtocolFault, Unavailable
+from foreword.protocol.activity import Activity
 from foreword.protocol.generation import (
     Chat,
     Delta,
@@ -351,6 +352,26 @@ async def test_drain_waits_then_moves_the_rest() -> None:
     assert isinstance(task.exception(), Unavailable)
     with pytest.raises(Unavailable, match="shutting down"):
         await stage.run(REQUEST)
+
+
+async def test_activity_tells_what_is_at_work_and_no_more() -> None:
+    stage = Stage()
+    assert stage.front.activity() == Activity(0)
+    task = asyncio.create_task(stage.events(replace(REQUEST, max_tokens=300, n=2, request_id="mine")))
+    await asyncio.sleep(0)
+    stage.world.clock.run_for(150_000)
+    activity = stage.front.activity()
+    assert activity.requests == 1
+    assert [(choice.request_id, choice.choice) for choice in activity.choices] == [("mine", 0), ("mine", 1)]
+    for choice in activity.choices:
+        assert choice.target
+        assert choice.draft
+        assert choice.usage.output_tokens > 0
+        assert sum(choice.results_by_gamma) > 0
+        assert choice.gamma.gamma <= 16
+    stage.front.abort("mine")
+    await stage.spin(task)
+    assert stage.front.activity() == Activity(0)
 
 
 async def test_info_tells_who_is_there() -> None:
