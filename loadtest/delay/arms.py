@@ -10,7 +10,8 @@ from foreword.protocol.generation import Finish
 from foreword.protocol.words import Rule
 from foreword.stack.config import StackConfig
 from loadtest.bench.apart import Apart
-from loadtest.bench.scrape import free_port, scraped
+from loadtest.bench.scrape import free_port
+from loadtest.delay.outcomes import between, outcomes
 
 TOKENS = 512
 _PROMPT = (5, 6, 7)
@@ -74,14 +75,14 @@ async def run(world: World, draft: Draft, *, gamma: int | None, ahead: bool, alt
             return time.perf_counter() - began, done.choices[0].finish
 
         await text(1)
-        before = _outcomes(metrics)
+        before = outcomes(metrics)
         seconds, finish = await text(2)
-        after = _outcomes(metrics)
+        after = outcomes(metrics)
         parts = {part.name: part.sum_us / 1e6 for part in finish.timings.parts}
         return Ran(
             tokens_s=TOKENS / seconds,
             acceptance_length=finish.usage.acceptance_length or 1.0,
-            hits=_between(before, after),
+            hits=between(before, after),
             target_busy=parts.get("verify_compute", 0.0) / seconds,
         )
 
@@ -97,23 +98,3 @@ def _config(world: World, draft: Draft, *, ahead: bool, alternatives: int, metri
             "orchestrator": ("--no-stop-rule", "--alternatives", str(alternatives)),
         },
     )
-
-
-def _outcomes(port: int) -> dict[tuple[str, str], float]:
-    """Read the draft's own counts of outcomes, by fate and ending."""
-    found = {}
-    for line in scraped(port).splitlines():
-        if line.startswith("foreword_draft_outcomes_total{"):
-            labels, _, value = line.partition("{")[2].rpartition("} ")
-            pairs = dict(pair.split("=", 1) for pair in labels.split(","))
-            found[pairs["fate"].strip('"'), pairs["ending"].strip('"')] = float(value)
-    return found
-
-
-def _between(before: dict[tuple[str, str], float], after: dict[tuple[str, str], float]) -> dict[str, tuple[int, int]]:
-    def grown(fate: str, ending: str) -> int:
-        return round(after.get((fate, ending), 0.0) - before.get((fate, ending), 0.0))
-
-    endings = sorted({ending for _, ending in after})
-    counts = {ending: (grown("hit", ending), grown("hit", ending) + grown("miss", ending)) for ending in endings}
-    return {ending: count for ending, count in counts.items() if count[1]}

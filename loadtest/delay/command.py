@@ -18,6 +18,7 @@ from loadtest.bench.findings import Findings, Table
 from loadtest.bench.frame import Destination, carry_out
 from loadtest.bench.progress import Progress
 from loadtest.delay.arms import Draft, Ran, World, run
+from loadtest.delay.pair import MODEL, pair_prompts, run_pair
 from loadtest.overhead.formula import expected_emitted
 
 AHEAD = World(draft_ms=5.0, target_ms=20.0, agreement=0.8, rtt_ms=1.0)
@@ -42,6 +43,7 @@ class Part(Enum):
 
     AHEAD = "ahead"
     SHIPPED = "shipped"
+    PAIR = "pair"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +61,29 @@ def delay(
     only: Annotated[list[Part] | None, typer.Option(help="Only this part; may be given again.")] = None,
     gamma: Annotated[int, typer.Option(help="Candidates of a block where blocks are shipped.", min=1, max=16)] = 8,
     alternatives: Annotated[int, typer.Option(help="Most blocks that are shipped for a round.", min=1, max=32)] = 8,
+    per_category: Annotated[int, typer.Option(help="Dev prompts of each category for the real pair.", min=1)] = 1,
     json: options.Json = None,
     plot: options.Plot = None,
 ) -> None:
     """Measure what a draft hides by working ahead: drafting time, and with blocks shipped ahead the network too."""
     parts = tuple(only or Part)
-    settings = {"parts": [part.value for part in parts], "gamma": gamma, "alternatives": alternatives}
-    carry_out(partial(_measure, parts, gamma, alternatives), settings, Destination(json, plot))
+    settings = {
+        "parts": [part.value for part in parts],
+        "gamma": gamma,
+        "alternatives": alternatives,
+        "per_category": per_category,
+    }
+    carry_out(partial(_measure, parts, gamma, alternatives, per_category), settings, Destination(json, plot))
 
 
 command = bench_command("delay", delay)
 
 
-async def _measure(parts: Sequence[Part], gamma: int, alternatives: int, progress: Progress) -> Findings:
-    progress.begin((len(DRAFTS) * 2 if Part.AHEAD in parts else 0) + (2 if Part.SHIPPED in parts else 0))
+async def _measure(
+    parts: Sequence[Part], gamma: int, alternatives: int, per_category: int, progress: Progress
+) -> Findings:
+    two = len(DRAFTS) * ((Part.AHEAD in parts) + (Part.PAIR in parts)) + (Part.SHIPPED in parts)
+    progress.begin(2 * two)
     pairs = []
     for draft in DRAFTS if Part.AHEAD in parts else ():
         made = []
@@ -86,23 +97,38 @@ async def _measure(parts: Sequence[Part], gamma: int, alternatives: int, progres
         progress.now(f"RTT {SHIPPED.rtt_ms:g} ms, {number or 'no'} blocks shipped ahead")
         shipped.append(await run(SHIPPED, DRAFTS[0], gamma=gamma, ahead=True, alternatives=number))
         progress.done()
-    return _findings(pairs, shipped)
+    real = []
+    if Part.PAIR in parts:
+        prompts = pair_prompts(per_category)
+        without, ahead_of = [
+            await run_pair(DRAFTS, prompts, progress, gamma=AHEAD_GAMMA, ahead=ahead) for ahead in (False, True)
+        ]
+        real = [_Pair(draft, without[draft.name], ahead_of[draft.name]) for draft in DRAFTS]
+    return _findings(pairs, shipped, real)
 
 
-def _findings(pairs: Sequence[_Pair], shipped: Sequence[Ran]) -> Findings:
+def _findings(pairs: Sequence[_Pair], shipped: Sequence[Ran], real: Sequence[_Pair]) -> Findings:
     figures: dict[str, Any] = {}
     bars, tables = [], []
     if pairs:
-        figures["ahead"] = [
-            {"draft": pair.draft.name, "without": _json(pair.without), "with": _json(pair.ahead)} for pair in pairs
-        ]
+        figures["ahead"] = _pairs_json(pairs)
         bars.append(Bar(f"{pairs[0].draft.name}: tokens/s with drafting ahead over without", pairs[0].gain, AHEAD_BAR))
-        tables.append(_ahead_table(pairs))
+        world = AHEAD
+        title = (
+            f"Drafting ahead: draft {world.draft_ms:g} ms, target {world.target_ms:g} ms, agreement "
+            f"{world.agreement:g}, RTT {world.rtt_ms:g} ms, γ {AHEAD_GAMMA}"
+        )
+        tables.append(_ahead_table(title, pairs))
     if shipped:
         formula = best_formula(SHIPPED)
         figures["shipped"] = {"formula_tokens_s": formula, "without": _json(shipped[0]), "with": _json(shipped[1])}
         bars.append(Bar("blocks shipped ahead: tokens/s over the formula", shipped[1].tokens_s / formula, SHIPPED_BAR))
         tables.append(_shipped_table(shipped, formula))
+    if real:
+        figures["pair"] = _pairs_json(real)
+        tables.append(
+            _ahead_table(f"Drafting ahead: embedded with {MODEL}, all on this machine, γ {AHEAD_GAMMA}", real)
+        )
     return Findings(figures=figures, bars=bars, tables=tables)
 
 
@@ -112,6 +138,10 @@ def best_formula(world: World) -> float:
         1000.0 * expected_emitted(world.agreement, gamma) / (gamma * world.draft_ms + world.target_ms + world.rtt_ms)
         for gamma in GAMMAS
     )
+
+
+def _pairs_json(pairs: Sequence[_Pair]) -> list[dict[str, Any]]:
+    return [{"draft": pair.draft.name, "without": _json(pair.without), "with": _json(pair.ahead)} for pair in pairs]
 
 
 def _json(ran: Ran) -> dict[str, Any]:
@@ -124,7 +154,7 @@ def _json(ran: Ran) -> dict[str, Any]:
     }
 
 
-def _ahead_table(pairs: Sequence[_Pair]) -> Table:
+def _ahead_table(title: str, pairs: Sequence[_Pair]) -> Table:
     endings = sorted({ending for pair in pairs for ending in pair.ahead.hits})
     rows = tuple(
         (
@@ -140,11 +170,6 @@ def _ahead_table(pairs: Sequence[_Pair]) -> Table:
     )
     rates = ("tokens/s without", "with", "gain", "target idle")
     columns = ("draft", "hits", *(f"of {ending}" for ending in endings), *rates)
-    world = AHEAD
-    title = (
-        f"Drafting ahead: draft {world.draft_ms:g} ms, target {world.target_ms:g} ms, agreement {world.agreement:g}, "
-        f"RTT {world.rtt_ms:g} ms, γ {AHEAD_GAMMA}"
-    )
     return Table(title, columns, rows)
 
 
