@@ -97,7 +97,10 @@ def resumed(session: Session, prepared: Session, *, stopped: bool, shipped_ns: i
     ended = any(token in session.law.stop_ids for token in known.ids)
     if stopped or ended or known.survival < session.stop_threshold:
         return send(session)
-    return finished(session)
+    session, actions = finished(session)
+    if session.phase is Phase.DRAFT:
+        session = replace(session, cached=min(session.cached, session.length - 1))
+    return session, actions
 
 
 def foreseen(session: Session, rows: Tokens, cached: int) -> Session:

@@ -51,6 +51,6 @@ class Foresight(Protocol):
         """Let a session go on in its slot as a branch has, which is closed.
 
         `session` has begun its block, `prepared` is the same with what the branch has drawn. Return whether the session
-        goes on so: unless the block is shipped, a drafter may have something better to go on with, and then nothing
-        happens. What the branch has drawn has no say in that.
+        goes on so: a drafter may have something better to go on with while nothing of the branch is drawn, and then
+        nothing happens. What was drawn, and hence how far it got, has no say in that.
         """

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from draft_service.ahead.forecast import Outlook
+from draft_service.ahead.forecast import BLIND, Outlook
 from draft_service.core.reading import Compare, Read
 from draft_service.core.state import Session
 from draft_service.core.writing import Drawn
@@ -120,21 +120,32 @@ class MixedDrafter:
     def look_ahead(
         self, pens: Sequence[Pen], jobs: Sequence[LookJob]
     ) -> tuple[list[Drawn | ForewordError], list[Outlook | ForewordError]]:
-        """Let the model draw and look; lookup reads what sessions have drafted."""
-        drawn, outlooks = self._model.look_ahead(pens, [self._behind_block(job) for job in jobs])
+        """Let the model draw, and look behind its own blocks; lookup reads what sessions have drafted.
+
+        Behind a block that lookup wrote nothing is prepared, for lookup is likely to write the next one too. That is
+        settled here, before anything is drawn: a branch of which something is drawn is gone on with, whatever it is.
+        """
+        own = [job for job in jobs if not _is_quoted(job)]
+        drawn, seen = (
+            self._model.look_ahead(pens, [self._behind_block(job) for job in own]) if pens or own else ([], [])
+        )
+        found = iter(seen)
+        outlooks = [BLIND if _is_quoted(job) else next(found) for job in jobs]
         for job in jobs:
             if job.slot not in self._branches:
                 slot = self._slots[job.slot]
                 slot.lookup.take(len(slot.lookup), job.session.context_from(len(slot.lookup)))
-                slot.read = len(slot.lookup)
+                if not _is_quoted(job):
+                    slot.read = len(slot.lookup)
         kind = self._model.abilities.kind
         return [one if isinstance(one, ForewordError) else replace(one, drafter=kind) for one in drawn], outlooks
 
     def take_over(self, slot: int, branch: int, session: Session, prepared: Session, *, shipped: bool) -> bool:
-        """Go on with the model's block, unless it can be taken back and lookup is expected to earn more."""
+        """Go on with the model's block, unless nothing of it is drawn yet and lookup is expected to earn more."""
         own, pen = self._slots[slot], Pen(slot, session)
         own.take(pen.cached, pen.rows)
-        if self._begin(own, pen) is not None and not shipped:
+        begun = shipped or (prepared.writing is not None and bool(prepared.writing.ids))
+        if self._begin(own, pen) is not None and not begun:
             return False
         self._branches.remove(branch)
         self._model.take_over(slot, branch, session, prepared, shipped=shipped)
@@ -254,6 +265,11 @@ class MixedDrafter:
             guess.ids == (token,) if first else flag
             for first, guess, token, flag in zip(firsts, guesses, work.wanted, flags, strict=True)
         )
+
+
+def _is_quoted(job: LookJob) -> bool:
+    """Whether lookup wrote the block."""
+    return job.session.writing is not None and job.session.writing.drafter is Kind.LOOKUP
 
 
 def _behind(pen: Pen, read: int) -> Pen:

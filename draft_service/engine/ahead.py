@@ -143,9 +143,11 @@ class Ahead:
         shipped_ns = chosen.shipped_ns if self._is_shipped(chosen, session) else None
         session, more = resumed(session, chosen.gathered(), stopped=chosen.stopped, shipped_ns=shipped_ns)
         if has_outcomes(session):
-            chosen.slot, chosen.session = slot, session
+            chosen.slot, chosen.session, chosen.pen = slot, session, None
             self._trees[slot] = Tree.rooted(tree.entry, chosen, now_ns)
             self._open(self._trees[slot])
+        else:
+            self._close(branch for branch in kept if branch is not chosen)
         return session, (*actions, *more)
 
     def _take_over(self, slot: int, chosen: Branch, session: Session) -> bool:

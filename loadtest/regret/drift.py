@@ -71,7 +71,7 @@ def drift(name: str, *, seeds: int) -> Drifted:
 
 def _stages(name: str, gamma: int | None, seeds: int) -> list[float]:
     wanted = Gamma() if gamma is None else Gamma(fixed=gamma)
-    runs = [_by_stage(Simulation(SCENES[name], wanted, seed=seed, stops=gamma is None).run()) for seed in range(seeds)]
+    runs = [_by_stage(Simulation(SCENES[name], wanted, seed=seed).run()) for seed in range(seeds)]
     return [fmean(run[stage] for run in runs) for stage in range(STAGES)]
 
 

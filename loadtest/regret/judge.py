@@ -51,7 +51,7 @@ def judge(cell: Cell, *, seeds: int, seconds: float) -> Judged:
 
     def play(gamma: int | None, seed: int) -> float:
         wanted = Gamma() if gamma is None else Gamma(fixed=gamma)
-        return Simulation(cell.scene(seconds), wanted, seed=seed, stops=gamma is None).run().tokens_s
+        return Simulation(cell.scene(seconds), wanted, seed=seed).run().tokens_s
 
     return judged(cell, play, seeds=seeds)
 

@@ -1,4 +1,7 @@
-"""A modelled draft: one pass a candidate for all sessions that draft; starts on verdicts, as the real one does."""
+"""A modelled draft: one pass a candidate for all sessions that draft; starts on verdicts, as the real one does.
+
+It knows nothing of a single candidate, as real ones do by the lead of the first choice, so its blocks never end early.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,6 @@ class _Writing:
     base: int
     began_us: int
     ids: tuple[int, ...] = ()
-    survival: float = 1.0
     drafted_from_us: int | None = None
     correct: bool = True
 
@@ -161,8 +163,7 @@ class SimDraft:
                 continue
             writing.correct &= session.text.right(writing.base + len(writing.ids), agreement)
             writing.ids += (RIGHT if writing.correct else WRONG,)
-            writing.survival *= agreement
-            if len(writing.ids) >= order.gamma or writing.survival < order.stop_threshold:
+            if len(writing.ids) >= order.gamma:
                 self._send(session)
         self._step()
 

@@ -124,7 +124,7 @@ class _Loop:
 class Simulation:
     """Runs a scene once."""
 
-    def __init__(self, scene: Scene, gamma: Gamma, *, seed: int, stops: bool = True) -> None:
+    def __init__(self, scene: Scene, gamma: Gamma, *, seed: int) -> None:
         self._scene = scene
         self._gamma = gamma
         self._seed = seed
@@ -161,7 +161,7 @@ class Simulation:
             targets=targets,
             drafts=drafts,
             tickets=tickets,
-            policy=MeasuringPolicy(WaitLimits(), stops=stops),
+            policy=MeasuringPolicy(WaitLimits(), stops=False),
             meters=self._counts,
             limits=SessionLimits(round_us=600 * SECOND_US),
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from itertools import accumulate
 
 from orchestrator.control.choice import RoundCost, best, rates
@@ -17,7 +16,9 @@ HYSTERESIS = 1.03
 """How much better another γ has to be than the one that is used."""
 _EACH = 8
 """Block rounds of a session from which on the choice is not thought over after each of them."""
-_EVERY, _SELDOM = 4, 16
+_EVERY, _SELDOM = 8, 16
+_PLAIN_US = 50_000
+"""How often a session that decodes plainly thinks it over, unless others are looking or its draft tells how it does."""
 _LEAST_RATE = 0.2
 _QUEUED = 0.15
 """Share of a round in a queue from which on sessions may only have been out of step."""
@@ -88,6 +89,7 @@ class AdaptiveGamma:
         self._choice = Choice(bounds.start, Why.START)
         self._network_share = 0.0
         self._stale = True
+        self._chosen_us = 0
 
     @property
     def choice(self) -> Choice:
@@ -108,7 +110,6 @@ class AdaptiveGamma:
         """Learn from a round or a plain step."""
         self._costs.add(seen)
         if seen.ordered == 0:
-            self._stale |= self._choice.gamma == 0
             return
         self._survival.verified(seen.kept, seen.offered, seen.ordered)
         self._rounds += 1
@@ -122,18 +123,22 @@ class AdaptiveGamma:
 
     def choose(self, now: Now) -> Choice:
         """Return the γ of the next round."""
-        if self._stale:
-            self._stale = False
+        if self._stale or (self._choice.gamma == 0 and self._may_look(now.at_us)):
+            self._stale, self._chosen_us = False, now.at_us
             self._choice = self._choose(now)
             self._network_share = self._costs.network_share
         return self._choice
 
+    def _may_look(self, now_us: int) -> bool:
+        """Whether plain decoding is to be thought over: seldom, for it is to cost no more than without any drafts."""
+        return now_us - self._chosen_us >= _PLAIN_US or self._probing.open(now_us)
+
     def _choose(self, now: Now) -> Choice:
         bounds, costs = self._bounds, self._costs
         fixed_us = costs.fixed_us(now.at_us, now.round_trip_us)
-        candidate_us, plain_us = costs.candidate_us, costs.plain_us
+        candidate_us, plain_us = costs.candidate_us or 0.0, costs.plain_us
         fixed = bounds.least == bounds.most
-        if fixed_us is None or candidate_us is None or plain_us is None or bounds.most == 0:
+        if fixed_us is None or plain_us is None or bounds.most == 0:
             return Choice(bounds.start, Why.FIXED if fixed else Why.START)
         queue_us = min(costs.queue_us, fixed_us)
         kept, written = self._survival.kept(bounds.most), self._survival.written(bounds.most)
@@ -144,13 +149,13 @@ class AdaptiveGamma:
         lengths = values if cost is in_step else rates(kept, written, in_step, plain_us)
         gamma, why = bounds.most, Why.FIXED
         if not fixed:
-            gamma, why = self._among(values, lengths, partial(_Prospect, now.at_us, cost, plain_us, kept))
+            gamma, why = self._among(values, lengths, lambda most: _Prospect(now, cost, plain_us, kept[:most]))
         worth = max(lengths[gamma], 0.0) * (costs.modelled_us or candidate_us) + now.price
         # A draft compares the survival of what it has just drawn: the next candidate's is that times its own rate.
         rate = max(_LEAST_RATE, self._survival.rate)
         return Choice(gamma, why, tuple(kept), tuple(values), cost, plain_us, worth / rate, now.price / rate)
 
-    def _among(self, values: list[float], lengths: list[float], look: Callable[[], _Prospect]) -> tuple[int, Why]:
+    def _among(self, values: list[float], lengths: list[float], look: Callable[[int], _Prospect]) -> tuple[int, Why]:
         """Choose between blocks and none by `values`, and how long blocks are by `lengths`.
 
         The latter leave out what blocks wait for a step: those of a step wait for the longest of them, and whoever
@@ -165,13 +170,19 @@ class AdaptiveGamma:
             if held > 0 and last.why is not Why.START and lengths[gamma] <= HYSTERESIS * lengths[held]:
                 return held, Why.KEPT
             return gamma, Why.BEST
-        prospect = look()
+        prospect = look(most)
         return (prospect.gamma, Why.PROBE) if self._looks(prospect) else (0, Why.BEST)
 
     def _looks(self, prospect: _Prospect) -> bool:
         """Whether it is time to look whether blocks would pay by now."""
         early = self._costs.queue_us > _QUEUED * prospect.cost.fixed_us
-        return self._probing.due(prospect.at_us, lost_us=prospect.lost_us, round_us=prospect.round_us, early=early)
+        return self._probing.due(
+            prospect.at_us,
+            lost_us=prospect.lost_us,
+            round_us=prospect.round_us,
+            early=early,
+            doubtful=self._costs.few and prospect.might_pay,
+        )
 
 
 class _Prospect:
@@ -180,13 +191,16 @@ class _Prospect:
     It takes longer than its tokens would have taken plainly, its rows take from others, and the change takes a step.
     """
 
-    def __init__(self, at_us: int, cost: RoundCost, plain_us: float, kept: list[float]) -> None:
-        self.at_us = at_us
+    def __init__(self, now: Now, cost: RoundCost, plain_us: float, kept: list[float]) -> None:
+        self.at_us = now.at_us
         self.cost = cost
+        emitted = list(accumulate(kept, initial=1.0))
         losses = [
             cost.fixed_us + cost.candidate_us * gamma - (tokens - cost.price * gamma) * plain_us
-            for gamma, tokens in enumerate(accumulate(kept, initial=1.0))
+            for gamma, tokens in enumerate(emitted)
         ]
         self.gamma = min(range(1, len(losses)), key=losses.__getitem__)
         self.lost_us = max(0.0, losses[self.gamma]) + plain_us
         self.round_us = cost.fixed_us + cost.candidate_us * self.gamma
+        self.might_pay = emitted[-1] * plain_us > plain_us + (now.round_trip_us or 0)
+        """Whether a round that takes nothing but the network and a step would: the least that is known not to be so."""

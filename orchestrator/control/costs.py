@@ -10,8 +10,10 @@ from orchestrator.measure.rounds import RoundParts
 _FRESH_US = 1_500_000
 """How old what rounds have measured may be: by then the link has echoed a liveness frame again."""
 _ENOUGH = 3
+_FEW = 3
+"""Rounds of a link in which a single slow one may be all that is known."""
 _YOUNG, _LINK_YOUNG = 6, 64
-"""Rounds of a session, and of all on its link, in which what is measured may be of the beginning only."""
+"""Results of a session, and of all on its link, in which what is measured may be of the beginning only."""
 _FADE = 0.9
 
 
@@ -30,15 +32,10 @@ class Round(NamedTuple):
     """Whether it is the first Result of its Commit; that of a lease came in the middle of another step."""
     looked_up: bool = False
     """Whether the block was copied, which takes next to nothing, where a model might have drafted it."""
-    row_us: float = 0.0
-    """What a row more took in its step."""
+    own_us: float = 0.0
+    """What the rows of its candidates took in its step."""
     round_trip_us: int | None = None
     """Of the draft's link, newest."""
-
-    @property
-    def blocked(self) -> bool:
-        """Whether a draft's block was verified."""
-        return self.ordered > 0 and self.offered > 0
 
 
 class Costs:
@@ -47,20 +44,21 @@ class Costs:
     def __init__(self, link: Costs | None = None) -> None:
         self._link = link
         self._fixed, self._local = Fading(), Fading()
-        self._modelled, self._plain, self._step = Fading(), Fading(), Fading()
-        self._drafting_us = self._drafted = 0.0
-        """Of recent blocks, whoever wrote them."""
+        self._modelled, self._copied, self._plain, self._step = Fading(), Fading(), Fading(), Fading()
+        self._by_model = self._by_lookup = 0.0
+        """Candidates of recent blocks by who wrote them."""
         self._queue = Fading()
-        self._rounds = 0
+        self._rounds = self._results = 0
         self._surplus = Fading(fade=0.98, size=64)
         """What the network took beyond the round trip of the draft's own link."""
         self._round_us = self._plain_at_us = -_FRESH_US
         """When the last block was verified, and the last plain step taken."""
 
     def add(self, seen: Round) -> None:
-        """Take a round."""
-        if seen.blocked:
-            self._add_block(seen)
+        """Take a round or a plain step."""
+        self._results += 1
+        if seen.ordered > 0:
+            self._add_round(seen)
         elif seen.ordered == 0 and not seen.first:
             if seen.at_us - self._plain_at_us > _FRESH_US:
                 self._plain.clear()
@@ -70,8 +68,9 @@ class Costs:
         if self._link is not None:
             self._link.add(seen)
 
-    def _add_block(self, seen: Round) -> None:
-        parts, own_us = seen.parts, seen.row_us * seen.offered
+    def _add_round(self, seen: Round) -> None:
+        """Take a round that a draft was asked for; where its block was late or empty, the wait for it counts too."""
+        parts, own_us = seen.parts, seen.own_us
         if seen.at_us - self._round_us > _FRESH_US:
             for measured in (self._fixed, self._local, self._step, self._queue):
                 measured.clear()
@@ -79,23 +78,35 @@ class Costs:
         self._rounds += 1
         self._queue.add(float(parts.verify_queue))
         self._step.add(max(1.0, parts.verify_compute - own_us))
-        if parts.draft_compute is None:
-            return
-        self._drafting_us = _FADE * self._drafting_us + parts.draft_compute
-        self._drafted = _FADE * self._drafted + seen.offered
-        if not seen.looked_up:
-            self._modelled.add(parts.draft_compute / seen.offered)
-        self._fixed.add(max(0.0, seen.took_us - parts.draft_compute - own_us))
-        if parts.network is not None:
-            self._local.add(max(0.0, seen.took_us - parts.draft_compute - own_us - parts.network))
-            if seen.round_trip_us is not None:
-                self._surplus.add(parts.network - seen.round_trip_us)
+        drafting_us = min(parts.draft_compute or 0, seen.took_us)  # no draft is believed more than the round took
+        if seen.offered:
+            if parts.draft_compute is None:
+                return
+            self._add_drafting(seen, drafting_us / seen.offered)
+        beside_us = seen.took_us - drafting_us - own_us
+        self._fixed.add(max(0.0, beside_us))
+        if parts.network is not None or not seen.offered:
+            self._local.add(max(0.0, beside_us - (parts.network or 0)))
+        if parts.network is not None and seen.round_trip_us is not None:
+            self._surplus.add(parts.network - seen.round_trip_us)
+
+    def _add_drafting(self, seen: Round, each_us: float) -> None:
+        self._by_model *= _FADE
+        self._by_lookup *= _FADE
+        if seen.looked_up:
+            self._by_lookup += seen.offered
+            self._copied.add(each_us)
+        else:
+            self._by_model += seen.offered
+            self._modelled.add(each_us)
 
     @property
     def candidate_us(self) -> float | None:
-        """What drafting a candidate takes, in the mean over models and look-ups; None before the first block."""
-        if self._drafted > 0.0:
-            return self._drafting_us / self._drafted
+        """What drafting a candidate takes, as model and lookup lately took turns; None before the first block."""
+        drafted = self._by_model + self._by_lookup
+        if drafted > 0.0:
+            took_us = self._by_model * (self._modelled.median or 0.0) + self._by_lookup * (self._copied.median or 0.0)
+            return took_us / drafted
         return None if self._link is None else self._link.candidate_us
 
     @property
@@ -133,11 +144,16 @@ class Costs:
     @property
     def young(self) -> bool:
         """Whether what is measured may be of a beginning only: sessions are not in step yet, no price is known."""
-        return self._rounds < _YOUNG and (self._link is None or self._link._rounds < _LINK_YOUNG)
+        return self._results < _YOUNG and (self._link is None or self._link._results < _LINK_YOUNG)
+
+    @property
+    def few(self) -> bool:
+        """Whether so few rounds are known of the link that a single slow one may be what speaks against drafts."""
+        return (self if self._link is None else self._link)._rounds < _FEW
 
     @property
     def block_us(self) -> int:
-        """When a block was last verified here."""
+        """When a draft was last asked for a block here."""
         return self._round_us
 
     def fixed_us(self, now_us: int, round_trip_us: int | None) -> float | None:

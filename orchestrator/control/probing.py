@@ -22,20 +22,24 @@ class Probing:
         self._until_us = 0
         self._looks = 0
 
-    def due(self, now_us: int, *, lost_us: float, round_us: float, early: bool = False) -> bool:
+    def open(self, now_us: int) -> bool:
+        """Whether a look is being taken."""
+        return now_us < self._until_us
+
+    def due(self, now_us: int, *, lost_us: float, round_us: float, early: bool = False, doubtful: bool = False) -> bool:
         """Whether a round that takes so long, and loses so much of it, may be tried now.
 
         With `early` the first looks may take more, each half of the one before: what has been measured may be of a
-        beginning in which sessions were not in step.
+        beginning in which sessions were not in step. When it is `doubtful`, it may take what it takes, for a round.
         """
-        if now_us < self._until_us:
+        if self.open(now_us):
             return True
         if self._closed_us is None:
             self._closed_us = now_us
         share = max(_SHARE, _FIRST_SHARE / 2**self._looks) if early else _SHARE
-        wait_us = _ROUNDS * lost_us / share
+        wait_us = 0.0 if doubtful else _ROUNDS * lost_us / share
         if now_us - self._closed_us < max(_LEAST_US, wait_us):
             return False
         self._looks += 1
-        self._closed_us = self._until_us = now_us + round(_ROUNDS * round_us)
+        self._closed_us = self._until_us = now_us + round((1 if doubtful else _ROUNDS) * round_us)
         return True

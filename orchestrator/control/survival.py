@@ -14,9 +14,11 @@ from operator import mul
 START_RATE = 0.7
 """Of candidates that are kept, before anything is known."""
 _START_WEIGHT = 16.0
-"""Candidates that what is known beforehand counts for, over all places together."""
+"""Candidates that a guess at the rate counts for, over all places together, where nothing is known."""
+_LINK_WEIGHT = 48.0
+"""Candidates that the rate of all sessions counts for in one of them."""
 _WRITING_WEIGHT = 4.0
-_PLACE_WEIGHT = 12.0
+_PLACE_WEIGHT = 60.0
 """Candidates that the rate over all places counts for at each of them: deep places are seldom seen."""
 _NEW_FADE = 0.9
 _ENOUGH = 12.0
@@ -26,6 +28,8 @@ _SURPRISE = 3.5
 _LEAST_SPREAD = 0.03
 _FORGETTING = 5.0
 """How much more a new count weighs after a change: a text begins to quote, a draft is replaced."""
+_MOST_GUESSES = 64
+"""Guesses that are believed at once."""
 _HEAVY = 1e9
 """Weight of a new count from which all are divided by it."""
 
@@ -51,8 +55,8 @@ class Survival:
     @property
     def rate(self) -> float:
         """The probability that a candidate is kept if those before it are, over all places."""
-        before = START_RATE if self._before is None else self._before.rate
-        known = _START_WEIGHT * self._weight
+        before, weight = (START_RATE, _START_WEIGHT) if self._before is None else (self._before.rate, _LINK_WEIGHT)
+        known = weight * self._weight
         return (self._all_kept + known * before) / (self._all_tried + known)
 
     def verified(self, kept: int, offered: int, ordered: int) -> None:
@@ -75,6 +79,8 @@ class Survival:
 
     def followed(self, agreed: int, compared: int) -> None:
         """Learn from guesses against tokens that the target wrote alone: they tell nothing about a single place."""
+        if compared > _MOST_GUESSES:
+            agreed, compared = round(agreed * _MOST_GUESSES / compared), _MOST_GUESSES
         self._weight *= self._growth ** (compared / 2)
         self._count(agreed, compared, _NEW_FADE**2)
         if self._before is not None:

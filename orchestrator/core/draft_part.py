@@ -13,7 +13,7 @@ from foreword.protocol.messages import (
     TargetAddress,
     TargetTicket,
 )
-from foreword.protocol.words import ResultKind
+from foreword.protocol.words import Drafter, ResultKind
 from foreword.values import replace
 from orchestrator.core.rounds import end_lease, recall
 from orchestrator.core.state import (
@@ -117,11 +117,14 @@ def followed(session: Session, message: Follow) -> Outcome:
 
 
 def after_round(session: Session, result: Result) -> Outcome:
-    """Count a round that went without its block; after two in a row the draft is suspect."""
+    """Count a round that went without its block; after two in a row the draft is suspect.
+
+    A model sends an empty block only when its time is up before its first candidate. Lookup does where nothing matches.
+    """
     draft, commit = session.draft, session.commit
     if commit is None or not isinstance(commit.order, BlockOrder) or draft.phase is not DraftPhase.LIVE:
         return session, ()
-    if result.kind is ResultKind.EVIDENCE:
+    if result.kind is ResultKind.EVIDENCE and (result.ids or result.drafter is Drafter.LOOKUP):
         if not draft.late and not draft.suspected:
             return session, ()
         return replace(session, draft=replace(draft, late=0, suspected=0)), ()

@@ -1,4 +1,4 @@
-"""What a row more takes in a target's step, from the points that it measured of itself."""
+"""What rows take in a target's step, from the points that it measured of itself."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ class StepCurve:
         times: dict[int, int] = {}
         for point in sorted(points, key=lambda point: (point.rows, point.context)):
             times.setdefault(point.rows, point.step_us)
-        known = sorted(times.items())
-        self._rows = [rows for rows, _ in known]
+        self._known = sorted(times.items())
+        self._rows = [rows for rows, _ in self._known]
         self._slopes = [
-            max(0.0, (more_us - less_us) / (more - less)) for (less, less_us), (more, more_us) in pairwise(known)
+            max(0.0, (more_us - less_us) / (more - less)) for (less, less_us), (more, more_us) in pairwise(self._known)
         ]
 
-    def row_us(self, rows: int) -> float:
-        """Return what a row more takes in a step of so many; 0 where nothing, or one point, is known."""
-        if not self._slopes:
-            return 0.0
-        return self._slopes[min(max(0, bisect_left(self._rows, rows) - 1), len(self._slopes) - 1)]
+    def added_us(self, rows: int, added: int) -> float:
+        """Return what the last `added` of so many rows take in a step; 0 where nothing, or one point, is known."""
+        return max(0.0, self._step_us(rows) - self._step_us(rows - added)) if self._slopes else 0.0
+
+    def _step_us(self, rows: int) -> float:
+        piece = min(max(0, bisect_left(self._rows, rows) - 1), len(self._slopes) - 1)
+        from_rows, from_us = self._known[piece]
+        return from_us + self._slopes[piece] * (rows - from_rows)

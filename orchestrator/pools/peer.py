@@ -99,9 +99,9 @@ class Peer(Generic[Command, Event]):
         """How many sessions it has, others' included, and how many wait there."""
         return max(self.load.sessions, len(self._members)) + self.load.waiting
 
-    def row_us(self, rows: int) -> float:
-        """Return what a row more takes in a step of so many, by what it measured of itself; 0 where it did not."""
-        return self._curve.row_us(rows)
+    def added_us(self, rows: int, added: int) -> float:
+        """Return what the last `added` of so many rows take in a step, by what it measured of itself; else 0."""
+        return self._curve.added_us(rows, added)
 
     @property
     def round_trip_us(self) -> int | None:

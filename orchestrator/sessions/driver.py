@@ -368,7 +368,7 @@ class SessionDriver:
             parts=parts,
             first=first,
             looked_up=result.drafter is Drafter.LOOKUP,
-            row_us=target.row_us(result.timing.step_rows) if target is not None else 0.0,
+            own_us=0.0 if target is None else target.added_us(result.timing.step_rows, len(result.ids)),
             round_trip_us=draft.newest_round_trip_us if draft is not None else None,
         )
         self._policy.answered(seen)

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 _LEAST = 0.01
 """Candidates that hardly survive are not looked at."""
+_LOOKED_AT = 512
+"""Of more candidates every second or third is looked at: with many sessions they lie close together."""
 _SETTLED = 8
 _WEIGHT = 0.3
 """Of the newest price in the mean: a step time that is measured oscillates, and the price with it."""
@@ -46,10 +48,14 @@ def price(rates: Sequence[float], plain: int, *, most: int, steps: Steps) -> flo
     if not rows or steps.step_us(rows) <= 0.0:
         return None
     best = _Best(rows, float(rows), rows / steps.cycle_us(rows, 0))
-    tokens, first_refused = best.tokens, None
-    for number, (survival, depth) in enumerate(_candidates(rates, most=most), start=1):
-        tokens += survival
-        pace = tokens / steps.cycle_us(rows + number, depth)
+    tokens, deepest, first_refused = best.tokens, 0, None
+    found = _candidates(rates, most=most)
+    every = -(-len(found) // _LOOKED_AT)
+    for number, (survival, depth) in enumerate(found, start=1):
+        tokens, deepest = tokens + survival, max(deepest, depth)
+        if number % every:
+            continue
+        pace = tokens / steps.cycle_us(rows + number, deepest)
         if pace >= best.pace:
             best, first_refused = _Best(rows + number, tokens, pace, survival), None
         elif first_refused is None:

@@ -15,7 +15,7 @@ from target_service.policy_bench.scene import StepCost
 
 def play(scene: Scene, gamma: int | None, *, seed: int = 1) -> Played:
     wanted = Gamma() if gamma is None else Gamma(fixed=gamma)
-    return Simulation(scene, wanted, seed=seed, stops=gamma is None).run()
+    return Simulation(scene, wanted, seed=seed).run()
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

@@ -307,14 +307,13 @@ def test_blocks_end_where_a_candidate_costs_more_than_it_brings() -> None:
     for number in range(40):
         priced.answered(Round(number * 80_000, 80_000, 4, 4, 3, parts))
     plan = priced.plan(RoundView(3_200_000, price=0.03))
-    assert plan.lookup_threshold == pytest.approx(
-        0.03 / 0.75, rel=0.1
-    )  # a candidate that is looked up takes its row alone
+    # A candidate that is looked up takes its row alone.
+    assert plan.lookup_threshold == pytest.approx(0.03 / 0.75, rel=0.1)
     assert plan.stop_threshold > with_rule.stop_threshold
 
 
-def test_a_row_more_is_what_the_curve_says() -> None:
-    assert StepCurve().row_us(1) == StepCurve([CostPoint(1, 32, 15_000)]).row_us(4) == 0.0
+def test_rows_take_what_the_curve_says() -> None:
+    assert StepCurve().added_us(4, 3) == StepCurve([CostPoint(1, 32, 15_000)]).added_us(4, 3) == 0.0
     points = (
         (1, 32, 15_000),
         (2, 32, 15_500),
@@ -324,5 +323,7 @@ def test_a_row_more_is_what_the_curve_says() -> None:
         (128, 32, 200_000),
     )
     curve = StepCurve(CostPoint(*point) for point in points)
-    found = [curve.row_us(rows) for rows in (0, 1, 2, 5, 8, 20, 64, 100, 500)]
-    assert found == pytest.approx([500, 500, 500, 2250, 2250, 3064.3, 3064.3, 0, 0], abs=0.1)
+    found = [curve.added_us(rows, 1) for rows in (1, 2, 5, 8, 20, 64, 100, 500)]
+    assert found == pytest.approx([500, 500, 2250, 2250, 3064.3, 3064.3, 0, 0], abs=0.1)
+    assert curve.added_us(9, 8) == pytest.approx(14_000 + 3064.3, abs=0.1)  # the first of them, and one that costs more
+    assert curve.added_us(64, 0) == 0.0

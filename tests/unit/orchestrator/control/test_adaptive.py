@@ -190,7 +190,7 @@ def test_the_network_of_long_ago_is_replaced_by_the_round_trip_of_now() -> None:
 def test_rows_of_its_own_are_taken_off_the_round() -> None:
     costs = Costs()
     parts = RoundParts(0, 8_000, None, None, 0, STEP, 0)
-    costs.add(Round(0, 32_000, 4, 4, 2, parts, row_us=500.0))
+    costs.add(Round(0, 32_000, 4, 4, 2, parts, own_us=2_000.0))
     assert costs.fixed_us(0, None) == 22_000.0
     assert costs.plain_us == STEP - 2_000.0
 
@@ -206,7 +206,7 @@ def test_results_that_come_at_once_make_nothing_infinite() -> None:
     parts = RoundParts(0, 0, 0, None, 0, 0, 0)
     for number in range(40):
         ordered = 4 * (number % 2)
-        made.control.answered(Round(0, 0, ordered, ordered, ordered, parts, row_us=1_000.0))
+        made.control.answered(Round(0, 0, ordered, ordered, ordered, parts, own_us=1_000.0 * ordered))
         choice = made.control.choose(Now(0))
         assert 0 <= choice.gamma <= 16
         assert all(math.isfinite(rate) for rate in choice.rates)
