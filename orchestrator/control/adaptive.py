@@ -115,6 +115,7 @@ class AdaptiveGamma:
         self._rounds += 1
         every = _SELDOM if self._choice.why is Why.FIXED else _EVERY
         self._stale |= self._rounds <= _EACH or self._rounds % every == 0 or self._choice.why is Why.PROBE
+        self._stale |= seen.offered == 0  # it was waited for in vain
 
     def followed(self, agreed: int, compared: int) -> None:
         """Learn from guesses of a draft that follows a lease."""

@@ -387,6 +387,16 @@ def test_slow_draft_becomes_suspect_and_plain_decoding_goes_on() -> None:
     assert 2 <= recorder.late <= 6
 
 
+def test_a_draft_whose_time_is_always_up_becomes_suspect() -> None:
+    """It sends its blocks in time, empty: they are verified, and nobody is helped."""
+    world = World()
+    world.fake_drafts[0].empty = True
+    _, recorder = world.drive()
+    world.clock.run_for(60_000_000)
+    check(recorder)
+    assert world.counts["suspect"] >= 1
+
+
 def test_draft_is_tried_again_when_the_targets_news_of_a_lost_link_comes_last() -> None:
     world = World()
     driver, recorder = world.drive(world.session(max_output=120))

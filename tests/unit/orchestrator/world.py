@@ -265,6 +265,8 @@ class FakeDraft(FakeServer):
     """A candidate each 2 ms, by the draft's real core."""
 
     slow = False
+    empty = False
+    """Whether its time is always up before its first candidate."""
     silent_to_target = False
     longest_length = 512
     refuse: m.Refused | None = None
@@ -326,8 +328,16 @@ class FakeDraft(FakeServer):
             self.followed[sid] = base
             self.tell(sid, m.Follow(sid, base, 8, 6))
         if session.phase is draft_state.Phase.DRAFT:
+            if self.empty:
+                self.later(lambda: self._give_up(sid), 50_000)
+                return
             work = writing.draw(session)
             self.later(lambda: self._draw(sid, work), 2_000_000 if self.slow else 2_000)
+
+    def _give_up(self, sid: int) -> None:
+        session = self.sessions.get(sid)
+        if session is not None:
+            self.apply(sid, writing.send(session))
 
     def _draw(self, sid: int, work: writing.Draw) -> None:
         session = self.sessions.get(sid)

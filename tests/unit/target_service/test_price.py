@@ -71,6 +71,22 @@ def test_it_is_the_last_candidate_of_the_best_of_all_allocations(
     assert pace(by_price) == pytest.approx(best, rel=0.02)
 
 
+def test_with_many_sessions_it_is_looked_for_in_strides_and_found_all_the_same(monkeypatch) -> None:
+    """A stride skips candidates whose survivals lie close together."""
+    rates = [0.5 + 0.4 * number / 256 for number in range(256)]
+    steps = Steps(lambda rows: 20_000.0 + 20.0 * rows)
+    asked: list[int] = []
+
+    def counted(rows: int) -> float:
+        asked.append(rows)
+        return steps.step_us(rows)
+
+    found = price(rates, 0, most=16, steps=Steps(counted))
+    assert len(asked) < 600
+    monkeypatch.setattr("target_service.core.price._LOOKED_AT", 1 << 20)
+    assert found == pytest.approx(price(rates, 0, most=16, steps=steps), abs=0.01)
+
+
 def test_a_price_is_smoothed_and_starts_where_it_is() -> None:
     smooth = SmoothPrice()
     smooth.add(0.5)

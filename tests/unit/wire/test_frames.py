@@ -36,7 +36,9 @@ def test_method_names_are_the_contract_s():
     }
     named = {value for value in vars(methods).values() if isinstance(value, str) and value.startswith("/foreword")}
     assert named <= contract
-    assert contract - named <= {f"/{methods.GENERATION_SERVICE}/{name}" for name in ("Generate", "Abort", "GetInfo")}
+    assert contract - named <= {
+        f"/{methods.GENERATION_SERVICE}/{name}" for name in ("Generate", "Abort", "GetInfo", "GetActivity")
+    }
 
 
 def test_a_built_frame_is_what_protobuf_would_write():

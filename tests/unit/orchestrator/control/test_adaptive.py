@@ -210,3 +210,79 @@ def test_results_that_come_at_once_make_nothing_infinite() -> None:
         choice = made.control.choose(Now(0))
         assert 0 <= choice.gamma <= 16
         assert all(math.isfinite(rate) for rate in choice.rates)
+
+
+EMPTY = RoundParts(0, 0, None, None, 0, STEP, 0)
+
+
+def test_rounds_whose_blocks_are_late_or_empty_count_as_long_as_they_took() -> None:
+    """A draft that is slower than the wait for it would else be waited for, round after round."""
+    made = deployment()
+    made.control.choose(Now(0))
+    for number in range(1, 4):
+        made.control.answered(Round(number * 1_000_000, 1_000_000, 4, 0, 0, EMPTY))
+    choice = made.control.choose(Now(3_000_000))
+    assert (choice.gamma, choice.why) == (0, Why.BEST)
+    assert choice.plain_us == STEP
+    good = deployment()
+    good.rounds(100)
+    for number in range(1, 20):
+        good.control.answered(Round(good.now_us + number * 1_000_000, 1_000_000, 4, 0, 0, EMPTY))
+        if good.control.choose(Now(good.now_us + number * 1_000_000)).gamma == 0:
+            break
+    assert number <= 8
+
+
+def test_one_slow_pass_of_a_draft_decides_nothing() -> None:
+    made = deployment()
+    made.rounds(40)
+    slow = RoundParts(0, 900_000, 0, None, 0, STEP, 0)
+    made.control.answered(Round(made.now_us + 920_000, 920_000, 4, 4, 4, slow, round_trip_us=0))
+    made.now_us += 920_000
+    assert min(made.rounds(20)) > 0
+
+
+def test_a_first_pass_that_is_slow_is_looked_at_again_soon() -> None:
+    made = deployment()
+    slow = RoundParts(0, 800_000, 0, None, 0, STEP, 0)
+    made.control.answered(Round(820_000, 820_000, 4, 4, 2, slow, round_trip_us=0))
+    made.now_us = 820_000
+    made.rounds(40)
+    assert made.now_us < 3_000_000
+    assert min(made.rounds(20)) > 0
+
+
+def test_no_draft_is_believed_that_it_drafted_for_longer_than_the_round() -> None:
+    costs = Costs()
+    boast = RoundParts(0, 60_000_000, None, None, 0, STEP, 0)
+    costs.add(Round(0, 30_000, 4, 4, 2, boast))
+    assert costs.candidate_us == 7_500.0
+
+
+def test_candidates_cost_what_model_and_lookup_cost_as_they_take_turns() -> None:
+    costs = Costs()
+    for number in range(40):
+        looked_up = number % 2 == 1
+        parts = RoundParts(0, 0 if looked_up else 4 * DRAFT, None, None, 0, STEP, 0)
+        costs.add(Round(number, 30_000, 4, 4, 2, parts, looked_up=looked_up))
+    assert costs.candidate_us == pytest.approx(DRAFT / 2, rel=0.1)
+    assert costs.modelled_us == DRAFT
+
+
+def test_plain_decoding_is_thought_over_now_and_then_and_not_at_every_token() -> None:
+    made = deployment(rtt_us=100_000)
+    made.rounds(20)
+    assert made.rounds(1) == [0]
+    thought = []
+    for _ in range(50):
+        before = made.control.choice
+        made.round()
+        thought.append(made.control.choice is not before)
+    assert 10 <= sum(thought) <= 20  # a step takes 20 ms
+
+
+def test_guesses_beyond_what_a_draft_tells_at_once_are_not_believed() -> None:
+    many, some = Survival(), Survival()
+    many.followed(1 << 20, 1 << 20)
+    some.followed(64, 64)
+    assert many.rate == pytest.approx(some.rate)
