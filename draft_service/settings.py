@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import BeforeValidator
 from pydantic_settings import SettingsConfigDict
 
 from draft_service.drafters.build import DrafterConfig
@@ -42,6 +44,11 @@ class DraftAhead(Enum):
     """Where the model runs on a GPU, whose idle time costs nobody anything."""
     ON = "on"
     OFF = "off"
+
+
+def _of_switch(value: object) -> object:
+    """Return what a file says without quotes as the word that it stands for: on and off are true and false in YAML."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
 
 _DEFAULT_MODELS = {
@@ -108,7 +115,7 @@ class DraftSettings(ServerSettings):
     stop_threshold: float = setting(
         0.0, "Estimated survival under which a block ends, whatever is ordered; 0 never does.", least=0, most=1
     )
-    draft_ahead: DraftAhead = setting(
+    draft_ahead: Annotated[DraftAhead, BeforeValidator(_of_switch)] = setting(
         DraftAhead.AUTO,
         "Whether the draft prepares for the likeliest outcomes of a block while it is verified; auto does on a GPU, as "
         "a CPU may have others to work for. It changes no text.",
@@ -137,6 +144,8 @@ class DraftSettings(ServerSettings):
     def model_post_init(self, _: object) -> None:
         if self.drafter is DrafterChoice.LOOKUP and self.model:
             raise InvalidField("model", self.model, "no model for the drafter lookup, or the drafter model")
+        if self.drafter is DrafterChoice.SYNTHETIC and self.model and not is_synthetic(self.model):
+            raise InvalidField("model", self.model, "synthetic:… for the drafter synthetic")
         for source in (self.model, self.target):
             if source not in ("", BUNDLED):
                 check_words(source)

@@ -131,7 +131,7 @@ class _SessionPlans:
         self._memory = memory
         self._ways = ways
         least = gamma.least if gamma.fixed is None else gamma.fixed
-        most = gamma.most if gamma.fixed is None else gamma.fixed
+        self._most = most = gamma.most if gamma.fixed is None else gamma.fixed
         bounds = Bounds(least, most, max(least, min(most, gamma.start)))
         self._control = AdaptiveGamma(bounds, *Learned.new())
 
@@ -154,7 +154,7 @@ class _SessionPlans:
         ways = self._ways
         local = view.local if ways.local and self._gamma.speculates else None
         if choice.gamma == 0:
-            return RoundPlan(gamma=0, wait_us=0, local=local)
+            return RoundPlan(gamma=0, wait_us=0, local=local, local_most=self._most)
         wait_us = self._waits.wait_us(view)
         return RoundPlan(
             gamma=choice.gamma,
@@ -164,4 +164,5 @@ class _SessionPlans:
             send_by_us=max(self._waits.least_us, wait_us - (view.draft_round_trip_us or 0)),
             alternatives=ways.alternatives if self._control.network_share >= FAR else 0,
             local=local,
+            local_most=self._most,
         )

@@ -107,6 +107,8 @@ class OrchestratorSettings(ServerSettings):
             raise InvalidField("gamma", self.gamma, f"at most gamma_max, {self.gamma_max}")
         if self.gamma_min > self.gamma_max:
             raise InvalidField("gamma_min", self.gamma_min, f"at most gamma_max, {self.gamma_max}")
+        if self.gamma is not None and self.gamma < self.gamma_min:
+            raise InvalidField("gamma", self.gamma, f"at least gamma_min, {self.gamma_min}")
         if self.wait_min_ms > self.wait_max_ms:
             raise InvalidField("wait_min_ms", self.wait_min_ms, f"at most wait_max_ms, {self.wait_max_ms:g}")
         for field in ("targets", "drafts"):

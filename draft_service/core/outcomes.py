@@ -2,8 +2,8 @@
 
 A prepared block is the block that the session would begin if the outcome came: the same transition makes both. It is
 found again by its round, rule, and the digest of all tokens that it assumes, so that one for anything else never hits.
-Nothing of it is chosen or left out by what was drawn, and its random numbers are at addresses of its own (PROTOCOL.md,
-invariants 6 and 10); which outcomes are prepared is decided by what was seen before.
+Nothing of it is chosen or left out by what was drawn, and its random numbers are at addresses of its own (invariants 6
+and 10 of docs/protocol.md); which outcomes are prepared is decided by what was seen before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transitions of a session at a draft, from messages (PROTOCOL.md, table "Draft"); pure.
+"""Transitions of a session at a draft, from messages (docs/protocol.md, table "Draft"); pure.
 
 Nothing drawn is discarded because of its value: a block is only given up when it assumes tokens that were not
 committed, and the digest of those tokens is in its random addresses.

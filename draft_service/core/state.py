@@ -1,4 +1,4 @@
-"""State of one session at a draft, as a value (PROTOCOL.md, table "Draft")."""
+"""State of one session at a draft, as a value (docs/protocol.md, table "Draft")."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Engine:
             self._ahead.work()
 
     def _send_due(self, now_ns: int) -> None:
-        """Send blocks that another step would make late; what they contain has no say in it (DESIGN.md)."""
+        """Send blocks that another step would make late; what they contain has no say in it (docs/protocol.md)."""
         for entry in (*self._table.drafting.values(), *self._table.reading.values()):
             if entry.is_due(now_ns + round(self._step_ns)):
                 self._keeper.apply(entry, writing.send(self._keeper.current(entry)))

@@ -10,6 +10,7 @@ from foreword.protocol.generation import GammaChoice, Timings
 _WHY = {
     "fixed": "because the request or the server says so",
     "start": "because nothing was measured yet",
+    "unused": "because no block was asked for: there was no draft yet, or nothing left to write",
     "best": "because it is best",
     "kept": "because no other is clearly better",
     "probe": "to look whether blocks pay by now",
@@ -35,8 +36,13 @@ def _costs(choice: GammaChoice) -> str:
     return (
         f"a round takes {fixed_us / 1000:.2f} ms and {choice.candidate_us / 1000:.2f} ms for each candidate; "
         f"a token without draft {choice.plain_us / 1000:.2f} ms; a row costs {choice.price:.3f} tokens; "
-        f"blocks end under a survival of {choice.threshold:.2f}, looked-up ones under {choice.lookup_threshold:.2f}"
+        f"blocks end under a survival of {_survival(choice.threshold)}, "
+        f"looked-up ones under {_survival(choice.lookup_threshold)}"
     )
+
+
+def _survival(bound: float) -> str:
+    return f"{bound:.2f}" if bound <= 1.0 else "1 (no candidate is worth its time)"
 
 
 def _alternatives(choice: GammaChoice) -> Table:

@@ -156,7 +156,8 @@ class GammaChoice:
     gamma: int
     """0 is plain decoding."""
     why: str
-    """fixed, start (nothing was measured), best, kept (another is not clearly better) or probe (to look again)."""
+    """fixed, start (nothing was measured), unused (no block was asked for: there was no draft, or nothing left to
+    write), best, kept (another is not clearly better) or probe (to look again)."""
     fixed_us: float | None = None
     """What a round takes beside drafting; None while nothing is measured."""
     candidate_us: float = 0.0
@@ -189,7 +190,7 @@ class Timings:
     gamma: GammaChoice | None = None
     """The last choice of candidates per block."""
     results_by_gamma: tuple[int, ...] = ()
-    """How many Results came under each γ from 0 on; 0 are plain steps."""
+    """How many Results came under each γ from 0 on; 0 are leases: plain steps, and the target's own drafts."""
 
 
 @dataclass(frozen=True, slots=True)

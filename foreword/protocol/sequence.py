@@ -1,4 +1,4 @@
-"""What a peer knows of a session's tokens, and how a Commit or an Advance changes it (PROTOCOL.md, invariant 4)."""
+"""What a peer knows of a session's tokens, and how a Commit or an Advance changes it (protocol.md, invariant 4)."""
 
 from __future__ import annotations
 

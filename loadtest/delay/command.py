@@ -16,6 +16,7 @@ from loadtest.bench.bar import Bar
 from loadtest.bench.command import bench_command
 from loadtest.bench.findings import Findings, Table
 from loadtest.bench.frame import Destination, carry_out
+from loadtest.bench.parts import read_parts
 from loadtest.bench.progress import Progress
 from loadtest.delay.arms import Draft, Ran, World, run
 from loadtest.delay.pair import MODEL, pair_prompts, run_pair
@@ -58,7 +59,7 @@ class _Pair:
 
 
 def delay(
-    only: Annotated[list[Part] | None, typer.Option(help="Only this part; may be given again.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Parts: ahead, shipped, pair; several with commas.")] = None,
     gamma: Annotated[int, typer.Option(help="Candidates of a block where blocks are shipped.", min=1, max=16)] = 8,
     alternatives: Annotated[int, typer.Option(help="Most blocks that are shipped for a round.", min=1, max=32)] = 8,
     per_category: Annotated[int, typer.Option(help="Dev prompts of each category for the real pair.", min=1)] = 1,
@@ -66,7 +67,7 @@ def delay(
     plot: options.Plot = None,
 ) -> None:
     """Measure what a draft hides by working ahead: drafting time, and with blocks shipped ahead the network too."""
-    parts = tuple(only or Part)
+    parts = read_parts(only or (), Part)
     settings = {
         "parts": [part.value for part in parts],
         "gamma": gamma,

@@ -14,9 +14,10 @@ from loadtest.bench import options
 from loadtest.bench.command import bench_command
 from loadtest.bench.findings import Findings
 from loadtest.bench.frame import Destination, carry_out
+from loadtest.bench.parts import read_parts
 from loadtest.bench.progress import Progress
 from loadtest.engine import batch, one, passes, prefix, prompt
-from loadtest.engine.plan import Part, Plan, read_parts
+from loadtest.engine.plan import Part, Plan
 from loadtest.engine.report import Report, findings_of
 from loadtest.engine.rig import Rig
 from loadtest.prompts import read_prompts
@@ -33,8 +34,8 @@ _PARTS: Final[Mapping[Part, Callable[[Rig, Plan, Progress], Awaitable[Report]]]]
 
 def engine(
     only: Annotated[
-        str, typer.Option(help="Parts: one, batch, passes, prefix, prompt; several with commas.")
-    ] = "one,batch,passes,prefix,prompt",
+        list[str] | None, typer.Option(help="Parts: one, batch, passes, prefix, prompt; several with commas.")
+    ] = None,
     model: Annotated[str, typer.Option(help="Model of all arms, with weights.")] = DEFAULTS.model,
     prompts: Annotated[Path | None, typer.Option(help="JSON lines; the 100 dev prompts by default.")] = None,
     threads: Annotated[int, typer.Option(help="Threads of every arm; 0 takes all cores.", min=0)] = 0,
@@ -46,7 +47,7 @@ def engine(
 ) -> None:
     """Compare the engine with transformers: one session, many, forward passes, cached beginnings, long prompts."""
     plan = Plan(
-        parts=read_parts(only),
+        parts=frozenset(read_parts(only or (), Part)),
         model=model,
         threads=threads or len(os.sched_getaffinity(0)),
         tokens=tokens,

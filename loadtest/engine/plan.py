@@ -107,12 +107,3 @@ class Plan:
             "prompts": len(self.chats) or "dev",
             "temperature": 0.0,
         }
-
-
-def read_parts(text: str) -> frozenset[Part]:
-    """Return the parts in a comma-separated list; raises InvalidField for a name that is none."""
-    known = {part.value: part for part in Part}
-    names = [name.strip() for name in text.split(",")]
-    if unknown := [name for name in names if name not in known]:
-        raise InvalidField("only", unknown[0], f"one of {', '.join(known)}, or several with commas")
-    return frozenset(known[name] for name in names)

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from foreword.errors import InvalidField
 from loadtest.bench import options
 from loadtest.bench.bar import Bar, Side
 from loadtest.bench.command import bench_command
 from loadtest.bench.findings import Findings, Table
 from loadtest.bench.frame import Destination, carry_out
+from loadtest.bench.parts import read_parts
 from loadtest.bench.progress import Progress
 from loadtest.exactness.comparison import Tally, Verdict
 from loadtest.exactness.plan import Part, Plan
@@ -28,8 +28,8 @@ GATE = 1e-4
 def exactness(
     prompts: Annotated[Path | None, typer.Option(help="JSON lines; the 100 dev prompts by default.")] = None,
     only: Annotated[
-        str, typer.Option(help="Parts: greedy, coupled, sampled; several with commas.")
-    ] = "greedy,coupled,sampled",
+        list[str] | None, typer.Option(help="Parts: greedy, coupled, sampled; several with commas.")
+    ] = None,
     first: Annotated[int, typer.Option(help="Take only so many prompts.", min=1)] = 100,
     max_tokens: Annotated[int, typer.Option(help="Most output tokens of a greedy text.", min=1)] = 128,
     coupled_tokens: Annotated[int, typer.Option(help="Most output tokens of a seeded text.", min=1)] = 64,
@@ -41,7 +41,7 @@ def exactness(
     chosen = dev_prompts() if prompts is None else read_prompts(prompts)
     plan = Plan(
         prompts=chosen[:first],
-        parts=_parts(only),
+        parts=frozenset(read_parts(only or (), Part)),
         max_tokens=max_tokens,
         coupled_tokens=coupled_tokens,
         texts=texts,
@@ -121,11 +121,3 @@ def _laws(arms: Sequence[SampledArm]) -> Table:
         for arm in arms
     )
     return Table("Sampled texts against their laws", columns, rows)
-
-
-def _parts(text: str) -> frozenset[Part]:
-    known = {part.value: part for part in Part}
-    names = [name.strip() for name in text.split(",")]
-    if unknown := [name for name in names if name not in known]:
-        raise InvalidField("only", unknown[0], f"one of {', '.join(known)}, or several with commas")
-    return frozenset(known[name] for name in names)

@@ -1,4 +1,4 @@
-"""What sessions in step could do at best, from step times and acceptance; pure (DESIGN.md, "Models")."""
+"""What sessions in step could do at best, from step times and acceptance; pure (docs/benchmarks.md)."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -17,10 +18,11 @@ from loadtest.bench import options
 from loadtest.bench.command import bench_command
 from loadtest.bench.findings import Findings
 from loadtest.bench.frame import Destination, carry_out
+from loadtest.bench.parts import read_parts
 from loadtest.bench.progress import Progress
 from loadtest.regret import pair, pair_report, real, report
 from loadtest.regret.cells import grid
-from loadtest.regret.drift import SCENES, Drifted, drift
+from loadtest.regret.drift import ARMS, SCENES, Arm, drifted, play
 from loadtest.regret.judge import Judged, judge
 from loadtest.regret.load import SESSIONS, Loaded, load
 
@@ -56,7 +58,8 @@ class Plan:
         seeds, seconds = self.seeds, self.seconds
         made: list[tuple[str, Callable[[], Any]]] = []
         if Part.DRIFT in self.parts:
-            made += [(name, partial(drift, name, seeds=seeds)) for name in SCENES]
+            arms = [(name, gamma) for name in SCENES for gamma in ARMS]
+            made += [(f"{name}, {_of(gamma)}", partial(play, name, gamma, seeds=seeds)) for name, gamma in arms]
         if Part.LOAD in self.parts:
             made += [(f"{n} sessions", partial(load, n, seeds=seeds, seconds=seconds)) for n in reversed(SESSIONS)]
         if Part.GRID in self.parts:
@@ -68,9 +71,15 @@ _STEPS = {Part.REAL: len(real.CELLS), Part.PAIR: pair.PROMPTS}
 
 
 def regret(
-    only: Annotated[list[Part] | None, typer.Option(help="Only this part; may be given again.")] = None,
-    seeds: Annotated[int, typer.Option(help="Runs of each γ; more than there are γs.", min=1, max=1000)] = 20,
-    seconds: Annotated[float, typer.Option(help="Virtual time of a run.", min=3.0, max=3600.0)] = 10.0,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Parts: grid, drift, load, real, pair; several with commas.")
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option(help="Texts that each γ is played with; fewer than 18 favour a lucky one.", min=1, max=1000)
+    ] = 20,
+    seconds: Annotated[
+        float, typer.Option(help="Virtual time of a run of grid and load; drift has its own.", min=3.0, max=3600.0)
+    ] = 10.0,
     processes: Annotated[int, typer.Option(help="Runs at the same time.", min=1, max=256)] = 2,
     draft: Annotated[str, typer.Option(help="The draft of the real pair.")] = "bundled",
     drafter: Annotated[str, typer.Option(help="How it drafts: model or mixed; empty takes what it is.")] = "mixed",
@@ -78,7 +87,7 @@ def regret(
     plot: options.Plot = None,
 ) -> None:
     """Hold the measured γ against the best fixed one over agreement, network, load and change, in virtual time."""
-    plan = Plan(tuple(only or Part), seeds, seconds, processes, draft, drafter)
+    plan = Plan(read_parts(only or (), Part), seeds, seconds, processes, draft, drafter)
     settings = {"parts": [part.value for part in plan.parts], "seeds": seeds, "seconds": seconds, "draft": draft}
     carry_out(partial(_measure, plan), settings, Destination(json, plot))
 
@@ -90,15 +99,20 @@ async def _measure(plan: Plan, progress: Progress) -> Findings:
     work = plan.work()
     progress.begin(len(work) + sum(steps for part, steps in _STEPS.items() if part in plan.parts))
     loop = asyncio.get_running_loop()
-    with ProcessPoolExecutor(plan.processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(plan.processes, mp_context=spawn, initializer=_leave_interrupts) as pool:
 
-        async def play(name: str, run: Callable[[], Any]) -> Any:
+        async def done(name: str, run: Callable[[], Any]) -> Any:
             played = await loop.run_in_executor(pool, run)
             progress.now(name)
             progress.done()
             return played
 
-        found = await asyncio.gather(*(play(name, run) for name, run in work))
+        try:
+            found = await asyncio.gather(*(done(name, run) for name, run in work))
+        except asyncio.CancelledError:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     for cell in real.CELLS if Part.REAL in plan.parts else ():
         progress.now(f"real time: {cell.name}")
         found.append(await real.compare(cell))
@@ -108,9 +122,19 @@ async def _measure(plan: Plan, progress: Progress) -> Findings:
     return _findings(found)
 
 
+def _leave_interrupts() -> None:
+    """Let the process that asked for the work say that it was interrupted: Ctrl-C goes to all of them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _of(gamma: int | None) -> str:
+    return "as measured" if gamma is None else f"γ {gamma}"
+
+
 def _findings(found: Sequence[Any]) -> Findings:
     cells = [one for one in found if isinstance(one, Judged)]
-    drifts = [one for one in found if isinstance(one, Drifted)]
+    arms = [one for one in found if isinstance(one, Arm)]
+    drifts = [drifted(name, [arm for arm in arms if arm.name == name]) for name in SCENES if arms]
     loads = sorted((one for one in found if isinstance(one, Loaded)), key=lambda one: one.sessions)
     reals = [one for one in found if isinstance(one, real.Compared)]
     parts = [

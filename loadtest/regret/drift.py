@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -10,6 +11,7 @@ from loadtest.simulator.run import Played, Simulation
 from loadtest.simulator.scene import MS, SECOND, Scene, Schedule
 from orchestrator.policy import Gamma
 
+ARMS = (None, *GAMMAS)
 STAGES = 3
 STAGE_S = 20.0
 
@@ -51,13 +53,30 @@ class Drifted:
         return self.adaptive / self.best_fixed
 
 
-def drift(name: str, *, seeds: int) -> Drifted:
-    """Play a scene with every γ, and with the measured one."""
-    fixed = {gamma: _stages(name, gamma, seeds) for gamma in GAMMAS}
-    adaptive = _stages(name, None, seeds)
-    best = tuple(max(GAMMAS, key=lambda gamma: fixed[gamma][stage]) for stage in range(STAGES))
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A scene with one γ, or with the measured one."""
+
+    name: str
+    gamma: int | None
+    stages: tuple[float, ...]
+    """Tokens of each, means of the seeds."""
+
+
+def play(name: str, gamma: int | None, *, seeds: int) -> Arm:
+    """Play a scene."""
+    wanted = Gamma() if gamma is None else Gamma(fixed=gamma)
+    runs = [_by_stage(Simulation(SCENES[name], wanted, seed=seed).run()) for seed in range(seeds)]
+    return Arm(name, gamma, tuple(fmean(run[stage] for run in runs) for stage in range(STAGES)))
+
+
+def drifted(name: str, arms: Sequence[Arm]) -> Drifted:
+    """Return what came of a scene, from all its arms."""
+    fixed = {arm.gamma: arm.stages for arm in arms if arm.gamma is not None}
+    adaptive = next(arm.stages for arm in arms if arm.gamma is None)
+    best = tuple(max(fixed, key=lambda gamma: fixed[gamma][stage]) for stage in range(STAGES))
     oracle = [fixed[gamma][stage] for stage, gamma in enumerate(best)]
-    whole = max(GAMMAS, key=lambda gamma: sum(fixed[gamma]))
+    whole = max(fixed, key=lambda gamma: sum(fixed[gamma]))
     return Drifted(
         name,
         sum(adaptive),
@@ -67,12 +86,6 @@ def drift(name: str, *, seeds: int) -> Drifted:
         whole,
         tuple(mine / known for mine, known in zip(adaptive, oracle, strict=True)),
     )
-
-
-def _stages(name: str, gamma: int | None, seeds: int) -> list[float]:
-    wanted = Gamma() if gamma is None else Gamma(fixed=gamma)
-    runs = [_by_stage(Simulation(SCENES[name], wanted, seed=seed).run()) for seed in range(seeds)]
-    return [fmean(run[stage] for run in runs) for stage in range(STAGES)]
 
 
 def _by_stage(played: Played) -> list[int]:

@@ -84,7 +84,7 @@ def of_load(found: Sequence[Loaded]) -> Findings:
         (
             str(one.sessions),
             *(one.adaptive, one.plain, one.best_gamma, one.best_fixed, one.to_best),
-            *(one.price, one.price_cv, 1.0 - one.target_busy, 1.0 - one.draft_busy),
+            *(one.price, one.price_cv, max(0.0, 1.0 - one.target_busy), max(0.0, 1.0 - one.draft_busy)),
         )
         for one in found
     )

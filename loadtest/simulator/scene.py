@@ -36,7 +36,7 @@ class Schedule:
 
 FLAT = StepCost()
 LINEAR = StepCost(slope_ms=1.0)
-"""The two costs that bars name (DESIGN.md, "Models")."""
+"""The two costs that bars name (docs/benchmarks.md)."""
 
 GOOD = Schedule.constant(0.8)
 NEAR = Schedule.constant(0)

@@ -59,7 +59,7 @@ class Spent:
         """Decoding speed over that of rounds which take nothing but drafting and verifying.
 
         The formula's tokens/s are E / (γ·t_d + t_v) with the measured means of emitted tokens, block length and step
-        times (DESIGN.md, "Models"); as all of them are means over the same rounds, it is a ratio of two times.
+        times (docs/benchmarks.md); as all of them are means over the same rounds, it is a ratio of two times.
         """
         return (self.draft_s + self.verify_s) / self.decode_s if self.decode_s else 0.0
 

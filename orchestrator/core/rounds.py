@@ -71,7 +71,7 @@ def local_gamma(session: Session, plan: RoundPlan) -> int:
     """Return how many candidates of the target's own drafter a step of a lease may have; 0 for a plain lease."""
     if plan.local is None:
         return 0
-    return min(session.local.gamma(session.sequence.base), session.gamma_max)
+    return min(session.local.gamma(session.sequence.base), session.gamma_max, plan.local_most)
 
 
 def _lease(session: Session, plan: RoundPlan) -> PlainOrder | LocalOrder:

@@ -1,4 +1,4 @@
-"""Transitions of a generation, from the target's messages and the client (PROTOCOL.md, table "Orchestrator"); pure."""
+"""Transitions of a generation, from the target's messages and the client (protocol.md, table "Orchestrator"); pure."""
 
 from __future__ import annotations
 

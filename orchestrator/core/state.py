@@ -1,4 +1,4 @@
-"""State of one generation at the orchestrator, as a value (PROTOCOL.md, table "Orchestrator")."""
+"""State of one generation at the orchestrator, as a value (docs/protocol.md, table "Orchestrator")."""
 
 from __future__ import annotations
 
@@ -96,6 +96,8 @@ class RoundPlan:
     """Longest lease; None is the rest of the budget."""
     local: Drafter | None = None
     """What the target may draft with itself under a lease; None is plain steps."""
+    local_most: int = 256
+    """Most candidates of such a step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The seven parts of a round (DESIGN.md, "Time"), each a duration on one machine's clock."""
+"""The seven parts of a round (docs/architecture.md), each a duration on one machine's clock."""
 
 from __future__ import annotations
 

@@ -61,6 +61,11 @@ class ChoiceOutput:
         """Which choice it is."""
         return self._facts.choice
 
+    @property
+    def _asked(self) -> bool:
+        """Whether a draft was ever asked for a block."""
+        return any(self._by_gamma[1:])
+
     def decided(self, decided: Decided) -> int | None:
         """Take tokens; returns the output length at which a stop text ends the output."""
         if not self._first_token_us:
@@ -87,7 +92,7 @@ class ChoiceOutput:
                 first_token_us=self._first_token_us,
                 total_us=self._clock.now_us() - self._facts.called_us,
                 parts=self._parts.summary(),
-                gamma=None if places.choice is None else explained(places.choice),
+                gamma=None if places.choice is None else explained(places.choice, asked=self._asked),
                 results_by_gamma=tuple(self._by_gamma),
             ),
             rule=places.rule,
@@ -105,7 +110,7 @@ class ChoiceOutput:
             *addresses,
             rule=places.rule,
             usage=self._usage.usage(self._facts.prompt_tokens, places),
-            gamma=explained(places.choice),
+            gamma=explained(places.choice, asked=self._asked),
             results_by_gamma=tuple(self._by_gamma),
         )
 

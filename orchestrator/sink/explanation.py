@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from foreword.protocol.generation import GammaChoice
-from orchestrator.control.adaptive import Choice
+from orchestrator.control.adaptive import Choice, Why
 
 _US = 1e6
 
 
-def explained(choice: Choice) -> GammaChoice:
-    """Return a choice in the words of the public API."""
+UNUSED = "unused"
+"""Why γ is 0 where no block was ever asked for: there was no draft, or the text was over before."""
+
+
+def explained(choice: Choice, *, asked: bool) -> GammaChoice:
+    """Return a choice in the words of the public API; `asked`: whether any block was."""
     cost = choice.cost
+    if choice.why is Why.START and not asked:
+        return GammaChoice(0, UNUSED)
     if cost is None:
         return GammaChoice(choice.gamma, choice.why.value)
     return GammaChoice(

@@ -1,6 +1,6 @@
 """Blocks that arrive: joined with the Commit of their round, kept for a later one, or refused; pure.
 
-Every block gets exactly one receipt, in every state (PROTOCOL.md, invariant 6).
+Every block gets exactly one receipt, in every state (docs/protocol.md, invariant 6).
 """
 
 from __future__ import annotations

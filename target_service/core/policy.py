@@ -1,4 +1,4 @@
-"""When to start a step: now, or a little later so that it carries more; pure (DESIGN.md, "Step policy").
+"""When to start a step: now, or a little later so that it carries more; pure (decision 4).
 
 A round that misses the start of a step waits for the whole step, so this is the most valuable decision a target makes.
 Times are microseconds of one monotonic clock.

@@ -2,7 +2,7 @@
 
 A step yields a token for each of its sessions, and for every further row the survival of that candidate: the
 probability that it and all before it are kept. Rows in the order of their survival make a step best until the tokens a
-second fall (DESIGN.md, "Time"). What a row costs there is the time that it adds, in tokens of all sessions. Where that
+second fall (architecture.md). What a row costs there is the time that it adds, in tokens of all sessions. Where that
 changes at the best step itself, as at the last row that costs nothing, it lies so between the last candidate that is
 admitted and the first that is refused that sessions which also reckon with their drafting time draw the same line
 (docs/decisions/0017-gamma.md). It is nothing where steps are flat, and where the target rests between them anyway.

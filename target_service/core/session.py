@@ -1,4 +1,4 @@
-"""Transitions of a session at a target, from messages (PROTOCOL.md, table "Target"); pure.
+"""Transitions of a session at a target, from messages (docs/protocol.md, table "Target"); pure.
 
 A block or a plain step is decided once, in `target_service.core.step.build`; nothing here retracts anything.
 """

@@ -1,4 +1,4 @@
-"""State of one session at a target, as a value (PROTOCOL.md, table "Target")."""
+"""State of one session at a target, as a value (docs/protocol.md, table "Target")."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a session contributes to a step, and what a finished step means for it; pure.
 
-Block or plain is decided once, when the step is built (PROTOCOL.md, invariant 3).
+Block or plain is decided once, when the step is built (docs/protocol.md, invariant 3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transitions of a session at a draft: what the tables of PROTOCOL.md say, one by one."""
+"""Transitions of a session at a draft: what the tables of docs/protocol.md say, one by one."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from draft_service.drafters.port import Abilities
 from draft_service.engine.admission import LIGHT_TOKENS, Room, bounded_room
 from draft_service.engine.run import bounded
 from draft_service.service import run
-from draft_service.settings import DrafterChoice, DraftSettings
+from draft_service.settings import DraftAhead, DrafterChoice, DraftSettings
 from foreword.errors import InvalidField, NotFound
 from foreword.models.dtype import Dtype
 from foreword.protocol.words import Drafter
@@ -129,10 +129,18 @@ def test_lookup_with_a_model_is_refused() -> None:
 
 @pytest.mark.parametrize("drafter", [DrafterChoice.MODEL, DrafterChoice.SYNTHETIC])
 def test_a_model_of_the_wrong_kind_is_refused(drafter: DrafterChoice, tmp_path: Path) -> None:
-    real = drafter is DrafterChoice.SYNTHETIC
-    settings = DraftSettings(drafter=drafter, model=str(tmp_path) if real else "synthetic:vocab=16", cache=tmp_path)
+    model = str(tmp_path) if drafter is DrafterChoice.SYNTHETIC else "synthetic:vocab=16"
+
+    def build() -> None:
+        build_drafter(DraftSettings(drafter=drafter, model=model, cache=tmp_path).engine_config().drafter)
+
     with pytest.raises(InvalidField, match="for the drafter"):
-        build_drafter(settings.engine_config().drafter)
+        build()
+
+
+@pytest.mark.parametrize(("said", "meant"), [(True, DraftAhead.ON), (False, DraftAhead.OFF), ("auto", DraftAhead.AUTO)])
+def test_switches_that_a_file_says_without_quotes_are_understood(said: object, meant: DraftAhead) -> None:
+    assert DraftSettings(draft_ahead=said).draft_ahead is meant  # type: ignore[arg-type]
 
 
 def test_a_name_is_what_requests_call_it() -> None:

@@ -28,7 +28,7 @@ def orders(world: World) -> list[BlockOrder | PlainOrder | LocalOrder]:
     return first + [message.order for message in sent if isinstance(message, Commit)]
 
 
-def steps(local: object, *, gamma: int = 4, drafts: int = 0) -> tuple[World, int]:
+def steps(local: object, *, gamma: int = 16, drafts: int = 0) -> tuple[World, int]:
     world = World(drafts=drafts, local=local)  # type: ignore[arg-type]
     _, recorder = world.drive(world.session(max_output=COUNT), gamma=gamma)
     world.clock.run()
@@ -42,6 +42,11 @@ def test_without_a_draft_the_target_drafts_with_itself() -> None:
     assert count < COUNT / 8
     assert {type(order) for order in orders(world)} == {LocalOrder}
     assert [order.gamma for order in orders(world)] == [FIRST, 2 * FIRST, MOST], "more, as all are kept"
+
+
+def test_the_bounds_of_a_request_hold_for_the_target_s_own_candidates_too() -> None:
+    world, _ = steps(next_token, gamma=3)
+    assert {order.gamma for order in orders(world) if isinstance(order, LocalOrder)} == {3}
 
 
 def test_a_target_without_a_drafter_is_asked_for_plain_steps() -> None:
@@ -97,7 +102,7 @@ def test_the_draft_dies_and_comes_back(local: object) -> None:
 def test_a_suspect_draft_is_made_good_for_by_the_target() -> None:
     world = World(local=next_token)
     world.fake_drafts[0].slow = True
-    _, recorder = world.drive(world.session(max_output=COUNT))
+    _, recorder = world.drive(world.session(max_output=COUNT), gamma=16)
     world.clock.run()
     assert tuple(recorder.tokens) == text_after(PROMPT, COUNT)
     assert recorder.late

@@ -9,8 +9,9 @@ import pytest
 
 from foreword.errors import InvalidField, ProtocolFault, Unavailable
 from foreword.models.dtype import Dtype
+from loadtest.bench.parts import read_parts
 from loadtest.bench.scrape import free_port
-from loadtest.engine.plan import Deployment, Part, Plan, read_parts
+from loadtest.engine.plan import Deployment, Part, Plan
 from loadtest.engine.rig import Prompts
 from loadtest.engine.sessions import Steps, read_steps
 from loadtest.engine.worker import Environment, Worker
@@ -36,9 +37,10 @@ def test_plans_that_cannot_be_measured_are_refused(field: str, value: object) ->
 
 
 def test_parts_are_read_from_a_list() -> None:
-    assert read_parts("one, prompt") == {Part.ONE, Part.PROMPT}
+    assert read_parts(["prompt, one"], Part) == read_parts(["one", "prompt"], Part) == (Part.ONE, Part.PROMPT)
+    assert read_parts([], Part) == tuple(Part)
     with pytest.raises(InvalidField, match="only: got 'two'"):
-        read_parts("one,two")
+        read_parts(["one,two"], Part)
 
 
 def test_services_get_the_threads_and_the_dtype_of_the_plan() -> None:

@@ -24,7 +24,7 @@ def lambert_lower(x: float) -> float:
 
 
 def closed_form(rate: float, fixed_over_candidate: float) -> float:
-    """γ* of maximising E(γ)/(C + γ·d) over real γ (ALGORITHMS.md, B1)."""
+    """γ* of maximising E(γ)/(C + γ·d) over real γ (docs/decisions/0017-gamma.md)."""
     slope = -math.log(rate)
     a = 1.0 + slope * (fixed_over_candidate - 1.0)
     return (-lambert_lower(-math.exp(-a)) - a) / slope - 1.0
