@@ -16,7 +16,9 @@ HYSTERESIS = 1.03
 """How much better another γ has to be than the one that is used."""
 _EACH = 8
 """Block rounds of a session from which on the choice is not thought over after each of them."""
-_EVERY, _SELDOM = 8, 16
+_EVERY, _SELDOM = 8, 32
+_SAMPLED = 4
+"""Of so many rounds with a fixed γ one is learned from: thresholds and links need no more, and rounds come often."""
 _PLAIN_US = 50_000
 """How often a session that decodes plainly thinks it over, unless others are looking or its draft tells how it does."""
 _LEAST_RATE = 0.2
@@ -107,13 +109,17 @@ class AdaptiveGamma:
         self._rounds, self._stale = 0, True
 
     def answered(self, seen: Round) -> None:
-        """Learn from a round or a plain step."""
-        self._costs.add(seen)
+        """Learn from a round or a plain step; where γ is fixed, from one round in a few."""
         if seen.ordered == 0:
+            self._costs.add(seen)
             return
-        self._survival.verified(seen.kept, seen.offered, seen.ordered)
         self._rounds += 1
-        every = _SELDOM if self._choice.why is Why.FIXED else _EVERY
+        fixed = self._choice.why is Why.FIXED
+        if fixed and self._rounds > _EACH and self._rounds % _SAMPLED:
+            return
+        self._costs.add(seen)
+        self._survival.verified(seen.kept, seen.offered, seen.ordered)
+        every = _SELDOM if fixed else _EVERY
         self._stale |= self._rounds <= _EACH or self._rounds % every == 0 or self._choice.why is Why.PROBE
         self._stale |= seen.offered == 0  # it was waited for in vain
 
