@@ -104,4 +104,5 @@ def _config(cell: Cell) -> StackConfig:
     cost = COSTS[cell.cost]
     pair = f"vocab=64,agreement={cell.agreement},seed=11,context={TOKENS + 64}"
     target = f"synthetic:{pair},step_ms={_TARGET_MS},slope_ms={cost.slope_ms:g},knee={cost.knee}"
-    return StackConfig(target=target, draft=f"synthetic:{pair},step_ms={_DRAFT_MS}")
+    flags = {"orchestrator": ("--no-stop-rule",)}  # the simulated draft knows nothing of a single candidate either
+    return StackConfig(target=target, draft=f"synthetic:{pair},step_ms={_DRAFT_MS}", arguments=flags)
