@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from draft_service.ahead.forecast import RANKS, Outlook
+from draft_service.ahead.forecast import BLIND, RANKS, Outlook
 from draft_service.core import writing
 from draft_service.core.outcomes import Ending, Guess, supposed
 from draft_service.core.state import Phase, Session
 from draft_service.drafters.foresight import Foresight, LookJob
+from draft_service.drafters.mixed import MixedDrafter
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.port import Drafter
 from foreword.laws.parameters import LawParameters
+from foreword.protocol.words import Drafter as Kind
 from foreword.protocol.words import Rule
 from foreword.values import replace
 from tests.contract.draft_drafter.test_drafters import GREEDY, VOCABULARY, WARM, block, drafting, mixed, real, synthetic
 
 TEXT = (5, 16, 7, 28, 9, 30, 11, 2, 13, 34, 15)  # nothing in it comes twice, so that a mixed drafter asks its model
+REPEATED = (5, 6, 7, 8, 9)
 
 
 @pytest.fixture(params=[synthetic, mixed, real], ids=lambda make: make.__name__)
@@ -115,23 +118,36 @@ def test_a_branch_drafts_what_the_session_would(make, rule, law, kept: int) -> N
     assert drafter.resident_tokens == 0
 
 
-def test_a_mixed_drafter_takes_what_lookup_has_if_nothing_is_shipped() -> None:
-    for shipped in (False, True):
-        drafter = mixed()
-        text = (5, 6, 7, 8, 9) * 6
-        drafter.open(0)
-        for _ in range(6):  # lookup learns that it is right
-            session = drafting(text)
-            session = sent(drafter, 0, session)
-            assert session.writing is not None
-            text = (*text, *((5, 6, 7, 8, 9) * 2)[len(text) % 5 :][:5])
-        session, _ = looked(drafter, 0, sent(drafter, 0, drafting(text)))
-        assert isinstance(drafter, Foresight)
+def quoting() -> MixedDrafter:
+    """Return a mixed drafter whose lookup has learned that it is right."""
+    drafter = mixed()
+    drafter.open(0)
+    text = REPEATED * 6
+    for _ in range(6):
+        session = sent(drafter, 0, drafting(text))
         assert session.writing is not None
-        came = ((5, 6, 7, 8, 9) * 2)[len(text) % 5 :][:5]
-        assert session.writing.ids == came[:4]
-        then = supposed(session, Guess(4, came[4], Ending.BONUS, 0, 0.5))
-        assert then is not None
-        drafter.branch(0, 1, then.cached)
-        prepared = branch_block(drafter, 1, then)
-        assert drafter.take_over(0, 1, then, prepared, shipped=shipped) is shipped
+        text = (*text, *(REPEATED * 2)[len(text) % 5 :][:5])
+    return drafter
+
+
+def test_behind_a_block_that_lookup_wrote_a_mixed_drafter_sees_nothing() -> None:
+    drafter = quoting()
+    session, outlook = looked(drafter, 0, sent(drafter, 0, drafting(REPEATED * 7)))
+    assert session.writing is not None
+    assert session.writing.ids == REPEATED[:4]
+    assert outlook == BLIND
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+def test_a_mixed_drafter_leaves_a_branch_for_lookup_only_while_nothing_of_it_is_drawn(drawn: bool) -> None:
+    """Else what a branch drew, by way of how far it got, would decide whether it is used."""
+    drafter = quoting()
+    session, outlook = looked(drafter, 0, sent(drafter, 0, drafting((*REPEATED * 7, 1, 5))))
+    assert session.writing is not None
+    assert session.writing.drafter is not Kind.LOOKUP
+    assert outlook.rankings
+    then = supposed(session, Guess(0, 6, Ending.CORRECTION, 0, 0.5))  # 5, 6 came before
+    assert then is not None
+    drafter.branch(0, 1, then.cached)
+    prepared = branch_block(drafter, 1, then) if drawn else then
+    assert drafter.take_over(0, 1, then, prepared, shipped=False) is drawn
