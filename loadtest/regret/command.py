@@ -104,7 +104,7 @@ async def _measure(plan: Plan, progress: Progress) -> Findings:
 
         async def done(name: str, run: Callable[[], Any]) -> Any:
             played = await loop.run_in_executor(pool, run)
-            progress.now(name)
+            progress.now(f"{name}: {played.to_best:.3f} of the best" if isinstance(played, Judged | Loaded) else name)
             progress.done()
             return played
 
