@@ -134,8 +134,7 @@ async def _show_once(client: AsyncClient, console: Console) -> None:
 async def _watch(client: AsyncClient, console: Console, *, interval: float) -> None:
     speeds = Speeds()
     async with client:
-        info, activity = await client.info(), await client.activity()
-        with Live(screen(info, activity, {}), console=console, auto_refresh=False, screen=True) as live:
+        with Live(console=console, auto_refresh=False, screen=True) as live:
             while True:
                 info, activity = await client.info(), await client.activity()
                 live.update(screen(info, activity, speeds.look(activity, time.monotonic())), refresh=True)

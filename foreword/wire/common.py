@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import TypeVar
 
-from foreword.errors import ForewordError, InvalidField
+from google.protobuf.message import DecodeError, Message
+
+from foreword.errors import ForewordError, InvalidField, ProtocolFault
 from foreword.protocol.info import Hello, Liveness
 from foreword.protocol.messages import LinkState, LoadReport, Lost, Refused, Trace
 from foreword.protocol.words import Drafter, LossCode, RefusalCode, Rule
@@ -16,6 +18,7 @@ from foreword.wire.limits import Limits
 
 T = TypeVar("T")
 E = TypeVar("E", bound=IntEnum)
+M = TypeVar("M", bound=Message)
 
 Attributed = tuple[int | None, T | ForewordError]
 """A decoded message, or what was wrong with it, beside the session it belongs to; None where that cannot be told."""
@@ -29,6 +32,14 @@ KEY_BYTES = 16
 """Length of tickets and of random keys."""
 CACHE_SALT_BYTES = 64
 """Longest salt of a prefix cache."""
+
+
+def parsed(field: str, kind: type[M], data: bytes) -> M:
+    """Return the message of this kind in `data`; raises ProtocolFault where it is none."""
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise ProtocolFault(f"{field}: got {len(data)} bytes that are no {kind.DESCRIPTOR.name}") from error
 
 
 def read_enum(field: str, members: Mapping[int, E], value: int) -> E:

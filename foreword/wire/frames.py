@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
-from foreword.errors import ForewordError, InvalidField, ProtocolFault
+from foreword.errors import ForewordError, InvalidField
 from foreword.protocol.info import Hello, Liveness
 from foreword.protocol.messages import (
     Block,
@@ -31,7 +31,7 @@ from foreword.protocol.messages import (
 from foreword.v1 import draft_pb2, target_pb2
 from foreword.wire import blocks, draft, events, target
 from foreword.wire.bounds import check_entries
-from foreword.wire.common import Attributed, hello_message, liveness_message, read_hello, read_liveness
+from foreword.wire.common import Attributed, hello_message, liveness_message, parsed, read_hello, read_liveness
 from foreword.wire.handles import HandleDecoder, HandleEncoder
 from foreword.wire.limits import Limits
 from foreword.wire.prompts import Reassembler
@@ -218,10 +218,7 @@ def _parse(kind: Any, data: bytes, limits: Limits) -> Any:
     if len(data) > limits.frame_bytes:
         raise InvalidField("frame", f"{len(data)} bytes", f"at most {limits.frame_bytes} bytes")
     check_entries(data, limits.entries)
-    try:
-        return kind.FromString(data)
-    except DecodeError as error:
-        raise ProtocolFault(f"frame: got {len(data)} bytes that are no {kind.DESCRIPTOR.name}") from error
+    return parsed("frame", kind, data)
 
 
 def _joined(prompts: Reassembler[Any], read: Iterable[tuple[int | None, object]]) -> list[Any]:

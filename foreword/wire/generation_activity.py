@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from google.protobuf.message import DecodeError
-
-from foreword.errors import ProtocolFault
 from foreword.protocol.activity import MOST_CHOICES, Activity, ChoiceActivity
 from foreword.v1 import generation_pb2
-from foreword.wire.common import RULES, read_count, read_enum, read_text
+from foreword.wire.common import RULES, parsed, read_count, read_enum, read_text
 from foreword.wire.generation_choice import fill_choice, read_choice
 from foreword.wire.generation_usage import fill_usage, read_usage
 from foreword.wire.limits import Limits
@@ -27,10 +24,7 @@ def encode_activity(value: Activity) -> bytes:
 
 def decode_activity(data: bytes, limits: Limits) -> Activity:
     """Return the activity in `data`; raises InvalidField or ProtocolFault."""
-    try:
-        m = generation_pb2.GenerationServiceGetActivityResponse.FromString(data)
-    except DecodeError as error:
-        raise ProtocolFault(f"activity: got bytes that are no GetActivityResponse ({error})") from error
+    m = parsed("activity", generation_pb2.GenerationServiceGetActivityResponse, data)
     read_count("activity.choices", len(m.choices), most=MOST_CHOICES)
     return Activity(m.requests, tuple(_read(choice, limits) for choice in m.choices))
 

@@ -6,14 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import TypeVar
 
-from google.protobuf.message import DecodeError
-
 from foreword.errors import InvalidField, ProtocolFault
 from foreword.protocol.generation import Delta, Event, Finish, RoundPart, Started, Timings
 from foreword.protocol.messages import LogProbabilities
 from foreword.protocol.words import NO_TOKEN, FinishReason, TokenSource
 from foreword.v1 import generation_pb2
-from foreword.wire.common import RULES, read_count, read_enum, read_finite, read_text
+from foreword.wire.common import RULES, parsed, read_count, read_enum, read_finite, read_text
 from foreword.wire.generation_choice import fill_choice, read_choice
 from foreword.wire.generation_usage import fill_usage, read_usage
 from foreword.wire.limits import Limits
@@ -42,10 +40,7 @@ def encode_event(value: Event) -> bytes:
 
 def decode_event(data: bytes, limits: Limits) -> Event:
     """Return the event in `data`; raises InvalidField or ProtocolFault."""
-    try:
-        m = generation_pb2.GenerateResponse.FromString(data)
-    except DecodeError as error:
-        raise ProtocolFault(f"event: got bytes that are no GenerateResponse ({error})") from error
+    m = parsed("event", generation_pb2.GenerateResponse, data)
     which = m.WhichOneof("event")
     if which == "delta":
         return _read_delta(m.delta, limits)

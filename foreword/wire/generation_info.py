@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from google.protobuf.message import DecodeError
-
-from foreword.errors import ProtocolFault
 from foreword.protocol.generation import DeploymentInfo, PeerInfo
 from foreword.v1 import generation_pb2
-from foreword.wire.common import read_count, read_text, shorten
+from foreword.wire.common import parsed, read_count, read_text, shorten
 from foreword.wire.info import fill_model, fill_server, read_model, read_server
 from foreword.wire.limits import Limits
 
@@ -35,10 +32,7 @@ def encode_info(value: DeploymentInfo, limits: Limits) -> bytes:
 
 def decode_info(data: bytes, limits: Limits) -> DeploymentInfo:
     """Return the deployment in `data`; raises InvalidField or ProtocolFault."""
-    try:
-        m = generation_pb2.GenerationServiceGetInfoResponse.FromString(data)
-    except DecodeError as error:
-        raise ProtocolFault(f"info: got bytes that are no GenerationServiceGetInfoResponse ({error})") from error
+    m = parsed("info", generation_pb2.GenerationServiceGetInfoResponse, data)
     read_count("info.targets", len(m.targets), most=_PEERS)
     read_count("info.drafts", len(m.drafts), most=_PEERS)
     return DeploymentInfo(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
-from foreword.errors import InvalidField, ProtocolFault
+from foreword.errors import InvalidField
 from foreword.protocol.info import CostPoint, DraftInfo, ModelInfo, ServerInfo
 from foreword.v1 import common_pb2, draft_pb2, target_pb2
-from foreword.wire.common import DRAFTERS, read_count, read_enum, read_text
+from foreword.wire.common import DRAFTERS, parsed, read_count, read_enum, read_text
 from foreword.wire.limits import Limits
 from foreword.wire.packing import pack_u32, unpack_ids
 
@@ -113,7 +111,4 @@ def read_model(m: common_pb2.ModelInfo, limits: Limits) -> ModelInfo:
 def _parse(kind: Any, data: bytes, limits: Limits) -> Any:
     if len(data) > limits.info_bytes:
         raise InvalidField("info", len(data), f"at most {limits.info_bytes} bytes")
-    try:
-        return kind.FromString(data)
-    except DecodeError as error:
-        raise ProtocolFault(f"info: got {len(data)} bytes that are no {kind.DESCRIPTOR.name}") from error
+    return parsed("info", kind, data)
