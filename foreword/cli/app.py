@@ -54,7 +54,7 @@ def installed() -> list[EntryPoint]:
 def build(found: Iterable[EntryPoint]) -> typer.core.TyperGroup:
     """Return the command tree over entry points; none is loaded before it is used."""
     known = list(found)
-    app = new_app()
+    app = new_app(completion=True)
     app.callback(invoke_without_command=True, help="Serve a large language model faster, with drafts.")(_root)
     root = typer.main.get_group(app)
     root.commands = Commands(entry for entry in known if entry.group == COMMANDS)

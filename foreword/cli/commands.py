@@ -44,9 +44,9 @@ def group(name: str, help_text: str, entries: Iterable[EntryPoint]) -> typer.cor
     return made
 
 
-def new_app() -> typer.Typer:
-    """Return an app whose errors come out as they are."""
-    return typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+def new_app(*, completion: bool = False) -> typer.Typer:
+    """Return an app whose errors come out as they are; the root alone offers completion, which is for all commands."""
+    return typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=completion)
 
 
 def _load(entry: EntryPoint) -> Any:

@@ -9,6 +9,7 @@ from typing import Final
 from foreword.errors import DeadlineExceeded, ForewordError, InvalidField, NotFound, Unavailable, shown
 
 _UNREACHED = "address: got "
+_UNBOUND = ", which cannot be bound"
 _TLS_TROUBLE = ("Socket closed", "handshake failed")
 """What gRPC says where only one end speaks TLS, or one does not take the other's certificate."""
 _TO_THE_SERVER = ", or None to leave it to the server"
@@ -47,7 +48,8 @@ def _by_flags(error: ForewordError, flags: Mapping[str, str], words: Sequence[st
         return f"{_flag(error.field, flags) or error.field}: got {shown(error.seen)}, wanted {wanted}"
     found = _FIELD.match(error.message)
     # Of errors of other kinds the first word may be a service, and not what was asked for.
-    asked = isinstance(error, NotFound | DeadlineExceeded) or error.message.startswith(_UNREACHED)
+    told = error.message.startswith(_UNREACHED) or _UNBOUND in error.message
+    asked = told or isinstance(error, NotFound | DeadlineExceeded)
     flag = _flag(found[1], flags) if asked and found is not None else None
     if found is None or flag is None:
         return error.message

@@ -39,7 +39,9 @@ def connect(
 
 # Options of commands that start services.
 
-Target = Annotated[str, typer.Option(help="Model of the target: embedded, a folder, a hub id, synthetic:….")]
+Target = Annotated[
+    str, typer.Option(help="Model of the target: embedded, a folder, a .gguf file, a hub id, synthetic:….")
+]
 Draft = Annotated[
     str,
     typer.Option(
@@ -53,7 +55,8 @@ Gamma = Annotated[int | None, typer.Option(help="Default candidates per block.",
 Dtype = Annotated[
     str,
     typer.Option(
-        help="Arithmetic of the target: float32, bfloat16 or float16; drafts take the fastest, or FOREWORD_DRAFT_DTYPE."
+        help="Arithmetic of the target: float32, bfloat16 or float16; drafts take the fastest (int8 on a CPU), "
+        "or FOREWORD_DRAFT_DTYPE."
     ),
 ]
 Threads = Annotated[int, typer.Option(help="Threads of each engine; 0 leaves it to the libraries.", min=0)]

@@ -19,7 +19,7 @@ _LATER = "127.0.0.1:1"
 def check_start(config: StackConfig) -> None:
     """Look whether the port is free, every service takes its settings, those of the environment too, and models exist.
 
-    Raises InvalidField for the port, NotFound or Mismatch for a path without a model, and typer.Exit where settings are
+    Raises Unavailable for the port, NotFound or Mismatch for a path without a model, and typer.Exit where settings are
     wrong, which stderr says then.
     """
     check_port(config)

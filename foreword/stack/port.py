@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 
-from foreword.errors import InvalidField
+from foreword.errors import Unavailable
 from foreword.stack.config import StackConfig
 
 
 def check_port(config: StackConfig) -> None:
-    """Raise InvalidField if the orchestrator's port cannot be bound, for somebody has it or it takes more rights."""
+    """Raise Unavailable if the orchestrator's port cannot be bound, for somebody has it or it takes more rights."""
     if not config.port:
         return
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
@@ -18,5 +18,5 @@ def check_port(config: StackConfig) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that have ended hold no port
             probe.bind((config.host.strip("[]"), config.port))
     except OSError as error:
-        wanted = f"one that can be bound on {config.host} ({error.strerror}); 0 takes a free one"
-        raise InvalidField("port", config.port, wanted) from error
+        found = f"got {config.port}, which cannot be bound on {config.host} ({error.strerror})"
+        raise Unavailable(f"port: {found}, wanted a free one; 0 takes any") from error
