@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
 from foreword.client import AsyncClient
-from foreword.protocol.generation import Completion
+from foreword.protocol.generation import Completion, Delta
 from foreword.stack.config import StackConfig
 from loadtest.bench.apart import Apart
 from loadtest.regret.cells import COSTS, Cell
@@ -26,8 +28,8 @@ CELLS = (
     Cell(0.8, 2, 16, "linear"),
 )
 TOKENS = 256
-_TEXTS = 3
-"""Of each session, one after the other."""
+_SECONDS = 12.0
+"""Of the closed loop, here as there: were it a number of texts, the last of many sessions would end theirs alone."""
 _DRAFT_MS, _TARGET_MS = 2, 20
 _SEEDS = 5
 _MEASURED_GAMMA = 4
@@ -53,13 +55,12 @@ class Compared:
 async def compare(cell: Cell) -> Compared:
     """Run a cell on this machine, and simulate it with what a message takes here."""
     async with Apart(_config(cell), rtt_ms=cell.rtt_ms) as stack, AsyncClient(stack.address) as client:
-        await _texts(client, cell, 1, gamma=None)  # services, links and estimates are warm then
-        fixed = await _texts(client, cell, 1, gamma=_MEASURED_GAMMA)
-        hop_us = _hop_us(cell, fixed.done)
-        measured = await _texts(client, cell, _TEXTS, gamma=None)
+        await _one_each(client, cell, gamma=None)  # services, links and estimates are warm then
+        hop_us = _hop_us(cell, await _one_each(client, cell, gamma=_MEASURED_GAMMA))
+        real = await _loop(client, cell)
     scene = Scene(
         sessions=cell.sessions,
-        seconds=cell.sessions * _TEXTS * TOKENS / measured.tokens_s,
+        seconds=_SECONDS,
         agreement=cell.scene(1.0).agreement,
         rtt_us=cell.scene(1.0).rtt_us,
         step=COSTS[cell.cost],
@@ -67,26 +68,34 @@ async def compare(cell: Cell) -> Compared:
         hop_us=hop_us,
     )
     virtual = fmean(Simulation(scene, Gamma(), seed=seed).run().tokens_s for seed in range(_SEEDS))
-    return Compared(cell, measured.tokens_s, virtual, hop_us / MS)
+    return Compared(cell, real, virtual, hop_us / MS)
 
 
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    tokens_s: float
-    done: Sequence[Completion]
+async def _one_each(client: AsyncClient, cell: Cell, *, gamma: int | None) -> Sequence[Completion]:
+    """Let every session write a text."""
+    prompts = ([number + 1, 1, 3 if gamma is None else 4] for number in range(cell.sessions))
+    asked = (client.generate(prompt, max_tokens=TOKENS, temperature=0.0, gamma=gamma) for prompt in prompts)
+    return await asyncio.gather(*asked)
 
 
-async def _texts(client: AsyncClient, cell: Cell, count: int, *, gamma: int | None) -> _Texts:
-    done: list[Completion] = []
+async def _loop(client: AsyncClient, cell: Cell) -> float:
+    """Let every session write text after text, for as long as a simulation goes on; return tokens a second."""
+    came = 0
 
     async def session(number: int) -> None:
-        for text in range(count):
-            prompt = [number + 1, text + 1, 3 if gamma is None else 4]
-            done.append(await client.generate(prompt, max_tokens=TOKENS, temperature=0.0, gamma=gamma))
+        nonlocal came
+        for text in itertools.count(2):
+            prompt = [number + 1, text % 60, text // 60 + 5]
+            async with client.stream(prompt, max_tokens=TOKENS, temperature=0.0) as events:
+                async for event in events:
+                    if isinstance(event, Delta):
+                        came += len(event.ids)
 
     began = time.perf_counter()
-    await asyncio.gather(*(session(number) for number in range(cell.sessions)))
-    return _Texts(cell.sessions * count * TOKENS / (time.perf_counter() - began), done)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_SECONDS):
+            await asyncio.gather(*(session(number) for number in range(cell.sessions)))
+    return came / (time.perf_counter() - began)
 
 
 def _hop_us(cell: Cell, done: Sequence[Completion]) -> int:
