@@ -14,8 +14,8 @@ _QUANTILE = 0.5
 The median: a late guess makes a step start without those who were about to come. Where half of all replies take 1 ms
 and the others 10, a quantile of 0.9 says 10 of all.
 """
-
-
+_GRACE_US, _GRACE_SHARE = 250, 32
+"""What a reply may take beyond the longest one and still be about to come: that, or a share of the longest."""
 _SHORT_CONTEXT = 255
 """Contexts up to here count as one; longer ones fall into cells of powers of two."""
 _SETTLED = 3
@@ -44,11 +44,16 @@ class Replies:
     def due(self, elapsed_us: int) -> int | None:
         """Return the reply time by which a block that is not here after `elapsed_us` comes in half of all cases.
 
-        None if no reply took that long, or none is known.
+        One that takes hardly longer than the longest is about to come: a window of replies that all took the same says
+        nothing of the microsecond. None if no reply took nearly that long, or none is known.
         """
         passed = bisect_right(self._sorted, elapsed_us)
         left = len(self._sorted) - passed
-        return self._sorted[passed + int(left * _QUANTILE)] if left else None
+        if left:
+            return self._sorted[passed + int(left * _QUANTILE)]
+        longest_us = self._sorted[-1] if self._sorted else -_GRACE_US
+        due_us = longest_us + max(_GRACE_US, longest_us // _GRACE_SHARE)
+        return due_us if elapsed_us < due_us else None
 
 
 class Emitted:
