@@ -47,7 +47,7 @@ def price(rates: Sequence[float], plain: int, *, most: int, steps: Steps) -> flo
     rows = len(rates) + plain
     if not rows or steps.step_us(rows) <= 0.0:
         return None
-    best = _Best(rows, float(rows), rows / steps.cycle_us(rows, 0))
+    best = _Best(rows, rows, float(rows), rows / steps.cycle_us(rows, 0))
     tokens, deepest, first_refused = best.tokens, 0, None
     found = _candidates(rates, most=most)
     every = -(-len(found) // _LOOKED_AT)
@@ -57,14 +57,15 @@ def price(rates: Sequence[float], plain: int, *, most: int, steps: Steps) -> flo
             continue
         pace = tokens / steps.cycle_us(rows + number, deepest)
         if pace >= best.pace:
-            best, first_refused = _Best(rows + number, tokens, pace, survival), None
+            best, first_refused = _Best(rows + number, rows, tokens, pace, survival), None
         elif first_refused is None:
             first_refused = survival
     low, high = _slopes(best, max(1, len(rates)), steps)
-    if first_refused is None:
-        return min(1.0, low)
-    drafting = steps.candidate_us * best.pace / rows
-    return min(1.0, max(low, min(high, (best.last + first_refused) / 2.0 - drafting)))
+    found_price = low
+    if first_refused is not None:
+        drafting = steps.candidate_us * best.pace / rows
+        found_price = max(low, min(high, (best.last + first_refused) / 2.0 - drafting))
+    return min(1.0, found_price / (1.0 - _drafting_share(best, len(rates), steps)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,8 @@ class _Best:
     """The step with most tokens a second."""
 
     rows: int
+    plain: int
+    """Rows that are there without any candidates."""
     tokens: float
     pace: float
     last: float = 1.0
@@ -90,6 +93,16 @@ def _slopes(best: _Best, some: int, steps: Steps) -> tuple[float, float]:
     less = max(0.0, here_us - steps.step_us(max(1, best.rows - some))) / some
     more = max(0.0, steps.step_us(best.rows + some) - here_us) / some
     return min(less, more) * best.pace, max(less, more) * best.pace
+
+
+def _drafting_share(best: _Best, drafted: int, steps: Steps) -> float:
+    """Return the share of the best cycle in which a session's candidates are drafted.
+
+    A session reckons its drafting time at what is left of its tokens when its rows are paid for, which is less than
+    what it yields; a candidate that is not worth its time would pass by the difference, so the price has that too.
+    """
+    candidates = (best.rows - best.plain) / drafted if drafted else 0.0
+    return min(0.9, steps.candidate_us * candidates * best.pace / best.tokens)
 
 
 class SmoothPrice:
