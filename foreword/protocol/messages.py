@@ -163,6 +163,8 @@ class RoundTiming:
     draft_compute_us: int | None = None
     step_rows: int = 0
     evidence_us: int = 0
+    others_us: int = 0
+    """How long the target would have rested before the step without this session: while blocks of others came."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,7 @@ def _read_top(
 
 def _fill_timing(m: target_pb2.RoundTiming, value: RoundTiming) -> None:
     m.verify_queue_us, m.verify_compute_us = value.verify_queue_us, value.verify_compute_us
-    m.step_rows, m.evidence_us = value.step_rows, value.evidence_us
+    m.step_rows, m.evidence_us, m.others_us = value.step_rows, value.evidence_us, value.others_us
     if value.block_lag_us is not None:
         m.block_lag_us = value.block_lag_us
     if value.draft_queue_us is not None:
@@ -232,6 +232,7 @@ def _read_timing(m: target_pb2.RoundTiming) -> RoundTiming:
         draft_compute_us=m.draft_compute_us if m.HasField("draft_compute_us") else None,
         step_rows=m.step_rows,
         evidence_us=m.evidence_us,
+        others_us=m.others_us,
     )
 
 

@@ -32,6 +32,7 @@ from orchestrator.pools.targets import TargetPeer
 from target_service.core.estimates import Acceptance, Emitted, Replies, StepTimes
 from target_service.core.policy import Arrival, Part, StartNow, StepPolicy
 from target_service.core.price import Rest, SmoothPrice, Steps, price
+from target_service.core.rest import StepRest
 from target_service.policy_bench.scene import StepCost
 
 _LONGEST = 1 << 30
@@ -259,21 +260,22 @@ class SimTarget:
         took_us = self._step_cost.step_us(rows)
         blocks = [(len(s.block.ids), s.block.draft_compute_us) for s in ready if s.block is not None]
         longest, drafting_us = max(blocks, default=(0, 0))
+        rest = StepRest.of(self._last_us, [s.ready_us for s in ready if s.block is not None])
         self._rest.add(now_us - self._last_us, longest=longest, drafting_us=drafting_us)
         self.busy_us += took_us
-        self._clock.call_later(took_us, lambda: self._done(ready, rows, started_us=now_us))
+        self._clock.call_later(took_us, lambda: self._done(ready, rows, rest, started_us=now_us))
 
-    def _done(self, works: list[_Session], rows: int, *, started_us: int) -> None:
+    def _done(self, works: list[_Session], rows: int, rest: StepRest, *, started_us: int) -> None:
         self._stepping = False
         self._last_us = now_us = self._clock.now_us()
         self._times.add(rows, 0, step_us=now_us - started_us)
         for session in works:
             session.running = False
             if session.sid in self._sessions:
-                self._answer(session, rows, started_us)
+                self._answer(session, rows, rest, started_us)
         self._consider()
 
-    def _answer(self, session: _Session, rows: int, started_us: int) -> None:
+    def _answer(self, session: _Session, rows: int, rest: StepRest, started_us: int) -> None:
         now_us, commit, block = self._clock.now_us(), session.commit, session.block
         assert commit is not None
         ids = block.ids if block is not None else ()
@@ -289,6 +291,7 @@ class SimTarget:
             draft_queue_us=block.draft_queue_us if block is not None else None,
             draft_compute_us=block.draft_compute_us if block is not None else None,
             step_rows=rows,
+            others_us=rest.without(session.ready_us),
         )
         if block is not None:
             session.emitted.add(kept + 1)

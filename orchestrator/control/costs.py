@@ -9,6 +9,8 @@ from orchestrator.measure.rounds import RoundParts
 
 _FRESH_US = 1_500_000
 """How old what rounds have measured may be: by then the link has echoed a liveness frame again."""
+_OLD = 4
+"""Rounds after which those of others tell more than the own ones of a session that has none any more."""
 _ENOUGH = 3
 _FEW = 3
 """Rounds of a link in which a single slow one may be all that is known."""
@@ -34,6 +36,8 @@ class Round(NamedTuple):
     """Whether the block was copied, which takes next to nothing, where a model might have drafted it."""
     own_us: float = 0.0
     """What the rows of its candidates took in its step."""
+    others_us: float = 0.0
+    """What its step waited for blocks of others, as it had done without its own."""
     round_trip_us: int | None = None
     """Of the draft's link, newest."""
 
@@ -77,7 +81,7 @@ class Costs:
         self._round_us = seen.at_us
         self._rounds += 1
         self._queue.add(float(parts.verify_queue))
-        self._step.add(max(1.0, parts.verify_compute - own_us))
+        self._step.add(max(1.0, parts.verify_compute - own_us + seen.others_us))
         drafting_us = min(parts.draft_compute or 0, seen.took_us)  # no draft is believed more than the round took
         if seen.offered:
             if parts.draft_compute is None:
@@ -119,7 +123,8 @@ class Costs:
     def plain_us(self) -> float | None:
         """What a token takes without a draft, as busy as the target is now; None before there was a Result.
 
-        Measured under a lease while there is one; else the steps in which blocks are verified, less their own rows.
+        Measured under a lease while there is one; else the steps in which blocks are verified, less their own rows, and
+        what those steps would have waited for the blocks of others.
         """
         plain, step = self._plain.median, self._step.median
         if plain is not None and (step is None or self._plain_at_us >= self._round_us):
@@ -137,9 +142,18 @@ class Costs:
         return max(0.0, 1.0 - local / fixed)
 
     @property
+    def _rounds_of_now(self) -> Costs:
+        """Whose rounds tell what one takes: its own, unless they are few, or some rounds older than those of others."""
+        link, own_us = self._link, self._fixed.median
+        if link is None:
+            return self
+        old_us = min(_FRESH_US, _OLD * (own_us or 0.0))
+        return link if len(self._fixed) < _ENOUGH or self._round_us < link.block_us - old_us else self
+
+    @property
     def queue_us(self) -> float:
         """What blocks have waited for a step to begin; 0 before there were any."""
-        return self._queue.median or 0.0
+        return self._rounds_of_now._queue.median or 0.0
 
     @property
     def young(self) -> bool:
@@ -162,9 +176,8 @@ class Costs:
         Measured in rounds while there are some. Where the last one is long ago, the network is taken from the round
         trip of the draft's link as it is now, and what the network took beyond that when blocks went over it.
         """
-        link = self._link
-        if link is not None and (len(self._fixed) < _ENOUGH or self._round_us < link.block_us - _FRESH_US):
-            return link.fixed_us(now_us, round_trip_us)
+        if self._rounds_of_now is not self:
+            return self._rounds_of_now.fixed_us(now_us, round_trip_us)
         old = now_us - self._round_us > _FRESH_US
         local, surplus = self._local.median, self._surplus.median
         if old and round_trip_us is not None and local is not None and surplus is not None:

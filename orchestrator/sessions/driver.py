@@ -369,6 +369,7 @@ class SessionDriver:
             first=first,
             looked_up=result.drafter is Drafter.LOOKUP,
             own_us=0.0 if target is None else target.added_us(result.timing.step_rows, len(result.ids)),
+            others_us=result.timing.others_us,
             round_trip_us=draft.newest_round_trip_us if draft is not None else None,
         )
         self._policy.answered(seen)

@@ -13,6 +13,7 @@ from target_service.core.budget import Budget
 from target_service.core.estimates import StepTimes
 from target_service.core.policy import Decision, Part, StartNow, StepPolicy
 from target_service.core.price import Rest, SmoothPrice, Steps
+from target_service.core.rest import StepRest
 from target_service.core.state import Phase
 from target_service.engine.admission import Bars
 from target_service.engine.allotment import Allotment
@@ -138,6 +139,7 @@ class Engine:
         self._flush_urgent()
         if plan is None:
             return
+        rest = StepRest.of(self._stepped_us, plan.blocks_us)
         if self._stepped_us is not None:
             longest, drafting_us = plan.longest_block
             self._rest.add(started_us - self._stepped_us, longest=longest, drafting_us=drafting_us)
@@ -149,7 +151,7 @@ class Engine:
         forwarded_us = self._now()
         self._hear_of_running()
         findings = self._stepper.judge(plan, logits)
-        times = StepSpan(started_us, forwarded_us, self._now(), rows)
+        times = StepSpan(started_us, forwarded_us, self._now(), rows, rest)
         verified, guessed = self._stepper.tell_drafts(findings), plan.guessed
         self._send(self._outbox.take_answers())
         self._stepper.apply(findings, times, opened=plan.opened)

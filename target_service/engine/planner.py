@@ -67,6 +67,11 @@ class Plan:
         return max(((len(block.ids), block.draft_compute_us) for block in blocks), default=(0, 0))
 
     @property
+    def blocks_us(self) -> list[int]:
+        """When drafts' blocks were there; to be asked before they are applied."""
+        return [record.ready_us for record, _ in self.works if record.session.block is not None]
+
+    @property
     def mean_context(self) -> int:
         """Mean length of the sequences in the step."""
         lengths = [work.cached for _, work in self.works] + [piece.record.session.cached for piece in self.pieces]

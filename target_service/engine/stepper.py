@@ -9,6 +9,7 @@ from foreword.errors import EngineFailure, ForewordError, RunnerLost
 from foreword.protocol.messages import RoundTiming
 from foreword.protocol.words import LossCode
 from foreword.runner.port import Logits, Runner
+from target_service.core.rest import StepRest
 from target_service.core.session import lost
 from target_service.core.state import Answer, Outcome, Phase
 from target_service.core.step import (
@@ -50,6 +51,8 @@ class StepSpan:
     forwarded_us: int
     done_us: int
     rows: int
+    rest: StepRest = StepRest()
+    """Before it."""
 
     @property
     def compute_us(self) -> int:
@@ -174,4 +177,5 @@ def _timing(record: Record, times: StepSpan) -> RoundTiming:
         draft_compute_us=block.draft_compute_us if block else None,
         step_rows=times.rows,
         evidence_us=times.evidence_us,
+        others_us=times.rest.without(record.ready_us),
     )

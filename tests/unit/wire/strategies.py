@@ -146,6 +146,7 @@ timings = st.builds(
     draft_compute_us=st.none() | u64,
     step_rows=u32,
     evidence_us=u64,
+    others_us=u64,
 )
 
 
