@@ -11,15 +11,15 @@ from itertools import accumulate
 from math import sqrt
 from operator import mul
 
+from orchestrator.control.likeness import SAMPLE, Likeness
+
 START_RATE = 0.7
 """Of candidates that are kept, before anything is known."""
 _START_WEIGHT = 16.0
 """Candidates that a guess at the rate counts for, over all places together, where nothing is known."""
-_LINK_WEIGHT = 48.0
-"""Candidates that the rate of all sessions counts for in one of them."""
 _WRITING_WEIGHT = 4.0
 _PLACE_WEIGHT = 60.0
-"""Candidates that the rate over all places counts for at each of them: deep places are seldom seen."""
+"""Candidates that the rate over all places counts for at each of them, at least: deep places are seldom seen."""
 _NEW_FADE = 0.9
 _ENOUGH = 12.0
 """Candidates of the last rounds from which they are compared with all."""
@@ -42,6 +42,10 @@ class Survival:
 
     def __init__(self, before: Survival | None = None, *, fade: float = 0.99) -> None:
         self._before = before
+        self._likeness = Likeness()
+        """Of the sessions that this one's rates are of all of."""
+        self._sample_kept = self._sample_tried = 0
+        """Since the last comparison with all."""
         self._growth = 1.0 / fade
         self._weight = 1.0
         self._kept: list[float] = []
@@ -55,9 +59,14 @@ class Survival:
     @property
     def rate(self) -> float:
         """The probability that a candidate is kept if those before it are, over all places."""
-        before, weight = (START_RATE, _START_WEIGHT) if self._before is None else (self._before.rate, _LINK_WEIGHT)
-        known = weight * self._weight
+        before = START_RATE if self._before is None else self._before.rate
+        known = self._prior_weight * self._weight
         return (self._all_kept + known * before) / (self._all_tried + known)
+
+    @property
+    def _prior_weight(self) -> float:
+        """For how many candidates counts what was known before this session."""
+        return _START_WEIGHT if self._before is None else self._before._likeness.weight(self._before.rate)
 
     def verified(self, kept: int, offered: int, ordered: int) -> None:
         """Learn from a block of `offered` candidates where `ordered` were allowed."""
@@ -99,7 +108,7 @@ class Survival:
         rates = [rate] * most
         if self._before is not None and (mean := self._before.rate) > 0.0:
             rates = [min(1.0, rate * at_place / mean) for at_place in self._before._rates(most)]
-        known = _PLACE_WEIGHT * self._weight
+        known = max(_PLACE_WEIGHT, self._prior_weight) * self._weight
         for place, (kept, tried) in enumerate(zip(self._kept[:most], self._tried, strict=False)):
             rates[place] = (kept + known * rates[place]) / (tried + known)
         return rates
@@ -113,6 +122,8 @@ class Survival:
 
     def _count(self, kept: int, tried: int, fade: float) -> None:
         """Count over all places; if the last rounds differ from those before by more than chance, forget the latter."""
+        if self._before is not None:
+            self._compare(kept, tried, self._before)
         self._all_kept += self._weight * kept
         self._all_tried += self._weight * tried
         self._new_kept = fade * self._new_kept + kept
@@ -125,6 +136,13 @@ class Survival:
         spread = sqrt(max(mean * (1.0 - mean), _LEAST_SPREAD) / self._new_tried)
         if abs(self._new_kept / self._new_tried - mean) > _SURPRISE * spread:
             self._weight *= _FORGETTING
+
+    def _compare(self, kept: int, tried: int, all_of_them: Survival) -> None:
+        """Let the link learn how far its sessions differ from each other."""
+        self._sample_kept, self._sample_tried = self._sample_kept + kept, self._sample_tried + tried
+        if self._sample_tried >= SAMPLE:
+            all_of_them._likeness.add(self._sample_kept, self._sample_tried, all_of_them.rate)
+            self._sample_kept = self._sample_tried = 0
 
     def _grow(self, places: int) -> None:
         missing = places - len(self._tried)
