@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 
 import structlog
 
 from foreword.clock import Clock
-from foreword.errors import ForewordError, ProtocolFault
+from foreword.errors import ForewordError
 from foreword.protocol.info import ModelInfo
 from foreword.protocol.messages import (
     BlockOrder,
@@ -24,7 +23,7 @@ from foreword.protocol.messages import (
     TargetOpened,
     Tokens,
 )
-from foreword.protocol.words import Drafter, FinishReason, ResultKind
+from foreword.protocol.words import Drafter, ResultKind
 from orchestrator.control.costs import Round
 from orchestrator.control.memory import Link
 from orchestrator.core import draft_part, rounds
@@ -52,6 +51,7 @@ from orchestrator.pools.targets import TargetPeer, TargetPool
 from orchestrator.pools.tickets import Tickets
 from orchestrator.sessions.afterwards import Afterwards
 from orchestrator.sessions.deadline import Deadline
+from orchestrator.sessions.delivery import Delivery
 from orchestrator.sessions.draft_seat import DraftSeat
 from orchestrator.sessions.limits import SessionLimits
 from orchestrator.sessions.output import Decided, Meters, Output, Places
@@ -78,16 +78,15 @@ class SessionDriver:
     """One generation at work.
 
     Events come in synchronously from the links, and what they cause is queued on the links before this returns; one
-    frame that comes in so makes one frame to each peer. Tokens are handed to the output after that, in a callback of
-    their own, so that detokenizing and writing to the client never stand before a Commit.
+    frame that comes in so makes one frame to each peer. Tokens are handed to the output after that.
     """
 
     def __init__(
         self, session: Session, output: Output, around: Surroundings, *, gamma: Gamma, wish: Wish | None = None
     ) -> None:
         self.session = session
-        self._output = output
         self._around = around
+        self._delivery = Delivery(self, output, afterwards=around.afterwards, meters=around.meters)
         self._gamma = gamma
         self._cached_tokens: int | None = None
         self._ticket: bytes | None = None
@@ -98,9 +97,6 @@ class SessionDriver:
         self._first = True
         """Whether the next Result is the first of its Commit."""
         self._limit = Deadline(around.clock, self._overdue)
-        self._decided: deque[Decided | Ended] = deque()
-        self._handing_over = False
-        self._error: ForewordError | None = None
         self._round: tuple[int, bool, RoundParts, bool]
         salt = session.request.cache_salt
         self._target = TargetSeat(self, around.targets, clock=around.clock, limits=around.limits, salt=salt)
@@ -118,8 +114,15 @@ class SessionDriver:
 
     def fail(self, error: ForewordError) -> None:
         """End the session with an error."""
-        self._error = self._error or error
+        self._delivery.error = self._delivery.error or error
         self.abort()
+
+    def stopped(self, length: int) -> bool:
+        """End the session where a stop text ends the output; returns False if it has ended already."""
+        if self.session.phase is Phase.DONE:
+            return False
+        self._apply(core.stopped(self.session, length))
+        return True
 
     def client_full(self) -> None:
         """The client does not keep up: order nothing more."""
@@ -240,12 +243,12 @@ class SessionDriver:
                     case ToDraft():
                         self._send_to_draft(action.command)
                     case Emit():
-                        self._hand_over(Decided(action, *self._round))
+                        self._delivery.add(Decided(action, *self._round))
                     case Watch():
                         self._watch()
                     case Ended():
                         self._close()
-                        self._hand_over(action)
+                        self._delivery.add(action)
                     case _:
                         reactions.append(action)
         except ForewordError as error:  # a value of the request that no message can carry
@@ -282,47 +285,6 @@ class SessionDriver:
         self._target.peer.send(command)
         if isinstance(command, Commit):
             self._rounds.committed(self._around.clock.now_us())
-
-    def _hand_over(self, item: Decided | Ended) -> None:
-        """Give this to the output after what is running now, hence after what was sent is on its way."""
-        self._decided.append(item)
-        if not self._handing_over:
-            self._handing_over = True
-            self._around.afterwards.call(self._deliver)
-
-    def _deliver(self) -> None:
-        self._handing_over = False
-        try:
-            self._deliver_all()
-        except Exception as error:  # a defect costs this request, and nobody else's
-            _log.exception("output failed")
-            self._decided.clear()
-            self.fail(ProtocolFault(f"output: this end failed with {type(error).__name__}"))
-
-    def _deliver_all(self) -> None:
-        while self._decided:
-            item = self._decided.popleft()
-            if isinstance(item, Ended):
-                self._tell_end(item)
-                return
-            self._around.meters.decided(item)
-            length = self._output.decided(item)
-            if length is not None:
-                self._stop(length)
-
-    def _stop(self, length: int) -> None:
-        """The output ends at a stop text: drop what was decided behind it, and another end if there is one."""
-        self._decided.clear()
-        if self.session.phase is Phase.DONE:
-            self._tell_end(Ended(FinishReason.STOP))
-        else:
-            self._apply(core.stopped(self.session, length))
-
-    def _tell_end(self, ended: Ended) -> None:
-        if self._error is not None:
-            self._output.failed(self._error)
-        else:
-            self._output.ended(ended, self.places())
 
     def _close(self) -> None:
         self._target.close()

@@ -51,8 +51,9 @@ class Replies:
         left = len(self._sorted) - passed
         if left:
             return self._sorted[passed + int(left * _QUANTILE)]
-        longest_us = self._sorted[-1] if self._sorted else -_GRACE_US
-        due_us = longest_us + max(_GRACE_US, longest_us // _GRACE_SHARE)
+        if not self._sorted:
+            return None
+        due_us = self._sorted[-1] + max(_GRACE_US, self._sorted[-1] // _GRACE_SHARE)
         return due_us if elapsed_us < due_us else None
 
 
@@ -92,9 +93,10 @@ class Acceptance:
 class StepTimes:
     """Running medians of step times: by rows for the target's own decisions, by rows and context as its cost curve.
 
-    Rows fall into cells of powers of two. Between medians the curve is interpolated, below them it is level, beyond
-    them it goes on with the mean slope of all. Step times grow faster with more rows, so that this is a low guess on
-    purpose: a step larger than any before is tried, and measured; a high guess would never be found wrong. For the same
+    Rows fall into four cells an octave: steps are flat up to a number of rows and grow behind it, and what a row costs
+    depends on where that is. Between medians the curve is interpolated, below them it is level, beyond them it goes on
+    with the mean slope of all. Step times grow faster with more rows, so that this is a low guess on purpose:
+    a step larger than any before is tried, and measured; a high guess would never be found wrong. For the same
     reason a cell counts from its third step on: a first one may be slow for reasons of its own.
     """
 
@@ -107,15 +109,15 @@ class StepTimes:
 
     def add(self, rows: int, context: int, *, step_us: int) -> None:
         """Add a step of `rows` rows at a mean context of `context` tokens."""
-        cell = (rows - 1).bit_length()
+        cell = _cell(rows)
         times = self._times.setdefault(cell, deque(maxlen=self._window))
         times.append((step_us, rows, context))
         both = cell, max(_SHORT_CONTEXT, context).bit_length()
         self._by_context.setdefault(both, deque(maxlen=self._window)).append((step_us, rows, context))
         point = _point(times)
-        kept = [p for p in self._points if (p.rows - 1).bit_length() != cell]
+        kept = [p for p in self._points if _cell(p.rows) != cell]
         self._points = sorted([*kept, point], key=lambda p: p.rows)
-        self._settled = [p for p in self._points if len(self._times[(p.rows - 1).bit_length()]) >= _SETTLED]
+        self._settled = [p for p in self._points if len(self._times[_cell(p.rows)]) >= _SETTLED]
 
     def curve(self) -> tuple[CostPoint, ...]:
         """Return one measured point for each cell of rows and context, by rows and then by context."""
@@ -134,6 +136,12 @@ class StepTimes:
         low, high = points[after - 1], points[after]
         share = (rows - low.rows) / (high.rows - low.rows)
         return low.step_us + share * (high.step_us - low.step_us)
+
+
+def _cell(rows: int) -> int:
+    """Return the cell of a number of rows: those from 1 to 8 have their own, 9 to 10 the next, then 11 to 12."""
+    shift = max(0, (rows - 1).bit_length() - 3)
+    return (shift << 3) + ((rows - 1) >> shift)
 
 
 def _beyond(points: list[CostPoint], rows: int) -> float:

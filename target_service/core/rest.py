@@ -16,7 +16,10 @@ class StepRest:
 
     @classmethod
     def of(cls, since_us: int | None, blocks_us: Iterable[int]) -> StepRest:
-        """Return it for blocks that were there at those times, after a step that ended at `since_us` (None: none did)."""
+        """Return it for blocks that were there at those times, after a step that ended at `since_us`.
+
+        None says that there was no step before.
+        """
         if since_us is None:
             return cls()
         other_us, last_us = sorted((since_us, since_us, *blocks_us))[-2:]

@@ -51,7 +51,7 @@ class StepSpan:
     forwarded_us: int
     done_us: int
     rows: int
-    rest: StepRest = StepRest()
+    rest: StepRest
     """Before it."""
 
     @property

@@ -79,6 +79,20 @@ def test_where_blocks_pay_the_measured_choice_is_near_the_best(agreement: float)
     assert play(scene, None).tokens_s >= 0.94 * best
 
 
+@pytest.mark.parametrize("gamma", [3, 5])
+def test_two_sessions_whose_blocks_are_due_at_one_moment_share_their_steps(gamma: int) -> None:
+    alone, both = (play(Scene(sessions=sessions, seconds=8.0, tokens=4096), gamma).tokens_s for sessions in (1, 2))
+    assert both >= 1.75 * alone
+
+
+def test_sessions_that_share_a_step_do_not_leave_it_one_by_one() -> None:
+    """Eight of them have sixteen rows that cost nothing; plainly a token takes as long as their blocks let it."""
+    scene = Scene(sessions=8, seconds=10.0, step=LINEAR)
+    best, chosen = play(scene, 1), play(scene, None)
+    assert chosen.tokens_s >= 0.94 * best.tokens_s
+    assert sum(chosen.gammas.values()) > 20 * chosen.gammas[0]
+
+
 def test_scenes_are_checked() -> None:
     with pytest.raises(InvalidField, match="sessions: got 0, wanted a whole number from 1"):
         Scene(sessions=0)

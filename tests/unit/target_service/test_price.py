@@ -135,5 +135,5 @@ def test_at_the_last_row_that_costs_nothing_sessions_draw_the_same_line() -> Non
     """Four sessions: with three candidates each a step has sixteen rows, the last that are free."""
     found = price([0.8] * 4, 0, most=16, steps=Steps(kneed, candidate_us=2_000.0))
     assert found is not None
-    tokens_us = (1 + 0.8 + 0.64 + 0.512) / (20_000 + 3 * 2_000)
-    assert 0.8**4 < tokens_us * 2_000 + found < 0.8**3
+    left_us = (1 + 0.8 + 0.64 + 0.512 - 3 * found) / (20_000 + 3 * 2_000)  # of a session's tokens, its rows paid for
+    assert left_us * 2_000 + found == pytest.approx((0.8**3 + 0.8**4) / 2)

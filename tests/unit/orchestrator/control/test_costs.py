@@ -1,0 +1,51 @@
+"""What rounds cost a session: its own measurements, those of others, and what a plain step would take meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.control.costs import Costs, Round
+from orchestrator.measure.rounds import RoundParts
+
+STEP = 20_000
+
+
+def block(at_us: int, took_us: int, *, others_us: int = 0, own_us: float = 0.0, queue_us: int = 0) -> Round:
+    parts = RoundParts(0, 2_000, 0, None, queue_us, STEP, 0)
+    return Round(at_us, took_us, 1, 1, 1, parts, own_us=own_us, others_us=others_us)
+
+
+def plain(at_us: int, took_us: int) -> Round:
+    return Round(at_us, took_us, 0, 0, 0, RoundParts(None, None, None, None, 0, STEP, 0))
+
+
+def test_a_plain_step_would_wait_for_the_blocks_of_others_too() -> None:
+    alone, beside = Costs(), Costs()
+    for number in range(8):
+        alone.add(block(30_000 * number, 22_000))
+        beside.add(block(30_000 * number, 26_000, others_us=6_000, own_us=1_000.0))
+    assert alone.plain_us == STEP
+    assert beside.plain_us == STEP + 6_000 - 1_000
+
+
+def test_under_a_lease_it_is_what_tokens_take() -> None:
+    costs = Costs()
+    costs.add(block(30_000, 22_000, others_us=6_000))
+    costs.add(plain(60_000, 21_000))
+    assert costs.plain_us == 21_000
+
+
+def test_a_session_without_rounds_of_late_goes_by_those_of_others() -> None:
+    """Its own were out of step: each waited for a step that was not its own."""
+    link = Costs()
+    left, others = Costs(link), Costs(link)
+    for number in range(3):
+        left.add(block(50_000 * number, 52_000, queue_us=18_000))
+    assert left.fixed_us(150_000, None) == pytest.approx(50_000)
+    for number in range(40):
+        others.add(block(150_000 + 22_000 * number, 22_000))
+    now_us = 150_000 + 22_000 * 40
+    assert left.fixed_us(now_us, None) == pytest.approx(20_000)
+    assert left.queue_us == 0
+    left.add(block(now_us, 30_000, queue_us=5_000))
+    assert left.fixed_us(now_us, None) != pytest.approx(20_000), "it has newer ones of its own"
