@@ -13,7 +13,7 @@ _LEAST_VARIANCE = 0.03
 
 
 class Likeness:
-    """Variance of sessions' rates around that of all, beyond chance, by the method of moments (DerSimonian, Laird 1986).
+    """Variance of rates between sessions, beyond chance, by the method of moments (DerSimonian and Laird 1986).
 
     Sessions that differ by chance alone are best guessed by what all of them have shown; those that quote a text beside
     others that tell a story are not.
