@@ -40,7 +40,9 @@ def match_margin(law: TargetLaw, key: bytes, position: int) -> float:
     if np.count_nonzero(positive) < 2:
         return math.inf
     noise = exponentials(next(integers_across([_noise(key, Address(position), law)])))
-    first, second = np.partition(noise[positive] / law.probabilities[positive], 1)[:2]
+    with np.errstate(over="ignore"):  # what has next to no probability comes last
+        times = noise[positive] / law.probabilities[positive]
+    first, second = np.partition(times, 1)[:2]
     return float(math.log(second) - math.log(first))
 
 

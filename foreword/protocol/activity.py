@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from foreword.protocol.generation import GammaChoice, Usage
 from foreword.protocol.words import Rule
 
-MOST_CHOICES = 1024
+MOST_CHOICES = 256
 """Choices of which an orchestrator tells at once."""
 
 

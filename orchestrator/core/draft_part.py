@@ -33,7 +33,7 @@ LATE_ROUNDS = 2
 """Rounds in a row without a block that make a draft suspect."""
 FIRST_RETRY = 8
 """Tokens before a suspect is tried again; doubles each time, up to the next constant."""
-LAST_RETRY = 256
+LAST_RETRY = 4096
 
 
 def assign_draft(session: Session, sid: int, address: TargetAddress, *, vocabulary_map: str = "") -> Outcome:
@@ -135,7 +135,7 @@ def after_round(session: Session, result: Result) -> Outcome:
 
 
 def _suspect(session: Session, draft: DraftPart, *, link_down: bool = False) -> DraftPart:
-    stretch = min(LAST_RETRY, FIRST_RETRY << min(draft.suspected, 8))
+    stretch = min(LAST_RETRY, FIRST_RETRY << min(draft.suspected, 16))
     return replace(
         draft,
         phase=DraftPhase.SUSPECT if draft.phase is DraftPhase.LIVE else draft.phase,

@@ -31,6 +31,8 @@ RETRY_AFTER_MS = 500
 LONG_CHARACTERS = 4_096
 LONG_TOKENS = 16_384
 """Requests from here on are prepared in a thread, so that the event loop keeps its pace."""
+_SHOWN_US = 200_000
+"""How old an answer about what is at work may be: taking stock of hundreds of choices takes from all of them."""
 TURN_CHARACTERS = 32
 """What a template writes around a turn, about."""
 
@@ -96,6 +98,8 @@ class Front:
         self._intake: Intake | None = None
         self._draining = False
         self._running: dict[str, _Entry] = {}
+        self._activity: Activity | None = None
+        self._activity_us = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -164,7 +168,13 @@ class Front:
         )
 
     def activity(self) -> Activity:
-        """Return what is at work."""
+        """Return what is at work; those who ask at the same time get the same answer."""
+        now_us = self._around.clock.now_us()
+        if self._activity is None or now_us - self._activity_us >= _SHOWN_US:
+            self._activity, self._activity_us = self._look(), now_us
+        return self._activity
+
+    def _look(self) -> Activity:
         choices = (choice for entry in self._running.values() for choice in entry.activity())
         return Activity(len(self._running), tuple(islice(choices, MOST_CHOICES)))
 

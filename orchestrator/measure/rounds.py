@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import statistics
+from collections import deque
 from typing import NamedTuple
 
 from foreword.protocol.generation import RoundPart
 from foreword.protocol.messages import Result
 from foreword.protocol.words import ResultKind
+
+
+_NEWEST = 4096
+"""Rounds of a choice that medians are of."""
 
 
 class RoundParts(NamedTuple):
@@ -68,21 +73,24 @@ class RoundClock:
 
 
 class PartsOfRequest:
-    """Collects the parts of a choice's rounds."""
+    """Collects the parts of a choice's rounds: medians of the newest, sums of all."""
 
     def __init__(self) -> None:
-        self._rounds: list[RoundParts] = []
+        self._newest: deque[RoundParts] = deque(maxlen=_NEWEST)
+        self._sums = [0] * len(RoundParts._fields)
 
     def add(self, parts: RoundParts) -> None:
         """Take the parts of one round."""
-        self._rounds.append(parts)
+        self._newest.append(parts)
+        for index, value in enumerate(parts):
+            self._sums[index] += value or 0
 
     def summary(self) -> tuple[RoundPart, ...]:
         """Return the median and sum of every part that occurred."""
         summary = []
         for index, name in enumerate(RoundParts._fields):
-            values = [parts[index] for parts in self._rounds]
+            values = [parts[index] for parts in self._newest]
             known = [float(value) for value in values if value is not None]
             if known:
-                summary.append(RoundPart(name, p50_us=statistics.median(known), sum_us=sum(known)))
+                summary.append(RoundPart(name, p50_us=statistics.median(known), sum_us=float(self._sums[index])))
         return tuple(summary)

@@ -359,9 +359,10 @@ async def test_activity_tells_what_is_at_work_and_no_more() -> None:
     assert stage.front.activity() == Activity(0)
     task = asyncio.create_task(stage.events(replace(REQUEST, max_tokens=300, n=2, request_id="mine")))
     await asyncio.sleep(0)
-    stage.world.clock.run_for(150_000)
+    stage.world.clock.run_for(250_000)
     activity = stage.front.activity()
     assert activity.requests == 1
+    assert stage.front.activity() is activity, "who asks at the same time gets the same answer"
     assert [(choice.request_id, choice.choice) for choice in activity.choices] == [("mine", 0), ("mine", 1)]
     for choice in activity.choices:
         assert choice.target
@@ -371,6 +372,7 @@ async def test_activity_tells_what_is_at_work_and_no_more() -> None:
         assert choice.gamma.gamma <= 16
     stage.front.abort("mine")
     await stage.spin(task)
+    stage.world.clock.run_for(200_000)
     assert stage.front.activity() == Activity(0)
 
 
