@@ -10,7 +10,6 @@ from foreword.protocol.generation import RoundPart
 from foreword.protocol.messages import Result
 from foreword.protocol.words import ResultKind
 
-
 _NEWEST = 4096
 """Rounds of a choice that medians are of."""
 
