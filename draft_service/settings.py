@@ -146,9 +146,9 @@ class DraftSettings(ServerSettings):
             raise InvalidField("model", self.model, "no model for the drafter lookup, or the drafter model")
         if self.drafter is DrafterChoice.SYNTHETIC and self.model and not is_synthetic(self.model):
             raise InvalidField("model", self.model, "synthetic:… for the drafter synthetic")
-        for source in (self.model, self.target):
+        for name, source in (("model", self.model), ("target", self.target)):
             if source not in ("", BUNDLED):
-                check_words(source)
+                check_words(source, field=name)
 
     @property
     def chosen(self) -> DrafterChoice:

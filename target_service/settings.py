@@ -97,7 +97,7 @@ class TargetSettings(ServerSettings):
     def model_post_init(self, _: object) -> None:
         check_words(self.model)
         if self.local_drafter not in ("lookup", "none"):
-            check_words(self.local_drafter)
+            check_words(self.local_drafter, field="local_drafter")
         if not self.dtype.exact:
             wanted = "float32, bfloat16 or float16: with rounded weights a target is another model"
             raise InvalidField("dtype", self.dtype.value, wanted)
