@@ -172,6 +172,12 @@ def test_without_the_extra_of_the_command_itself_there_is_a_hint(monkeypatch, ca
     )
 
 
+@pytest.mark.parametrize("module", ["foreword", "foreword.cli"])
+def test_the_package_runs_as_a_module(module):
+    run = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, f"foreword {__version__}\n")
+
+
 def test_a_closed_pipe_is_no_error_message():
     script = f"{sys.executable} -m foreword.cli --help | true"
     run = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
