@@ -29,6 +29,7 @@ def test_by_default_lookup_and_the_bundled_draft_write_in_turn() -> None:
     [
         ({"model": "synthetic:bogus=3"}, "model: got 'synthetic:bogus=3'"),
         ({"target": "no thing"}, "target: got 'no th"),
+        ({"device": "foo"}, "device: got 'foo', wanted auto, cpu, cuda or cuda:N"),
     ],
 )
 def test_what_no_machine_could_load_is_refused_as_a_setting(given: dict[str, str], message: str) -> None:

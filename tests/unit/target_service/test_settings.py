@@ -19,6 +19,8 @@ from target_service.settings import TargetSettings
         ({"model": "synthetic:vocab=abc"}, "model: got 'synthetic:vocab=abc', wanted a whole number as vocab"),
         ({"model": "no such thing"}, "model: got 'no such thing', wanted embedded, a folder"),
         ({"local_drafter": "synthetic:vocab=2"}, "local_drafter: got 'synthetic:vocab=2', wanted"),
+        ({"device": "foo"}, "device: got 'foo', wanted auto, cpu, cuda or cuda:N"),
+        ({"ray_address": "x"}, "ray_address: got 'x', wanted host:port, or auto"),
         ({"max_tokens": 10}, "max_tokens: got 10, wanted more than page_size, 16"),
     ],
 )
