@@ -103,6 +103,20 @@ def test_a_timeout_that_cannot_be_kept_is_named_by_its_option(cli, value):
     assert (result.status, result.err, result.out) == (2, line, "")
 
 
+def test_a_variable_that_says_the_value_of_an_option_is_named(cli, monkeypatch):
+    monkeypatch.setenv("FOREWORD_ADDRESS", "bad")
+    assert cli("generate", "x").err.startswith("FOREWORD_ADDRESS: got 'bad', wanted host:port")
+    assert cli("generate", "x", "--address=worse").err.startswith("--address: got 'worse', wanted host:port")
+
+
+@pytest.mark.parametrize("words", [("a\udcff",), ("a\udcff", "--raw"), ("a", "--system", "b\udcff")])
+def test_text_that_is_no_utf_8_is_named_by_where_it_stands(cli, words):
+    name = "--system" if "--system" in words else "prompt"
+    result = cli("generate", *words)
+    assert result.status == 2
+    assert result.err.startswith(f"{name}: got ")
+
+
 @pytest.mark.parametrize(
     ("error", "status", "line"),
     [
