@@ -7,7 +7,9 @@ from pathlib import Path
 import typer
 
 from foreword.cli.app import build, installed
+from foreword.errors import InvalidField
 from foreword.models.local import check_there
+from foreword.models.source import ALLOWED
 from foreword.stack.config import StackConfig, plan_drafts, plan_orchestrator, plan_target
 from foreword.stack.port import check_port
 
@@ -24,7 +26,7 @@ def check_start(config: StackConfig) -> None:
     check_port(config)
     check_there(config.target, field="target")
     if config.draft_names and config.draft_model:
-        check_there(config.draft_model, field="draft", whole=False)
+        _check_draft(config.draft_model)
     folder, drafts = Path(), [_LATER] * bool(config.draft_names)
     plans = [
         plan_target(config, folder),
@@ -37,3 +39,12 @@ def check_start(config: StackConfig) -> None:
         status = root.main(words, "foreword", standalone_mode=False)
         if isinstance(status, int) and status:
             raise typer.Exit(status)
+
+
+def _check_draft(model: str) -> None:
+    try:
+        check_there(model, field="draft", whole=False)
+    except InvalidField as error:
+        if error.wanted != ALLOWED:
+            raise
+        raise InvalidField("draft", error.seen, f"lookup, bundled, mixed, mixed:MODEL, or a model: {ALLOWED}") from None
