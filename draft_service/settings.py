@@ -18,6 +18,7 @@ from draft_service.engine.run import EngineConfig
 from draft_service.folder.bundled import BUNDLED
 from foreword.errors import InvalidField
 from foreword.laws.counts import MAX_BITS
+from foreword.models.device_name import DEVICES, check_device_name
 from foreword.models.dtype import Dtype
 from foreword.models.source import check_words, is_synthetic
 from foreword.protocol.words import Drafter
@@ -91,7 +92,7 @@ class DraftSettings(ServerSettings):
         "Arithmetic of the model's forward passes; none takes the fastest, for it changes no text: int8 on a CPU, "
         "bfloat16 on a GPU.",
     )
-    device: str = setting("auto", "Where the model runs: cpu, cuda, cuda:N; auto takes a GPU if there is one.")
+    device: str = setting("auto", "Where the model runs; auto takes a GPU if there is one.", wanted=DEVICES)
     cache: Path | None = setting(None, "Folder of fetched models; none is the user's cache folder.")
     start_timeout_s: float = start_timeout()
     gamma_max: int = setting(16, "Longest block that is drafted.", unit="tokens", least=1, most=256)
@@ -146,9 +147,10 @@ class DraftSettings(ServerSettings):
             raise InvalidField("model", self.model, "no model for the drafter lookup, or the drafter model")
         if self.drafter is DrafterChoice.SYNTHETIC and self.model and not is_synthetic(self.model):
             raise InvalidField("model", self.model, "synthetic:… for the drafter synthetic")
-        for source in (self.model, self.target):
+        for name, source in (("model", self.model), ("target", self.target)):
             if source not in ("", BUNDLED):
-                check_words(source)
+                check_words(source, field=name)
+        check_device_name(self.device)
 
     @property
     def chosen(self) -> DrafterChoice:

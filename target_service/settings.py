@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from pydantic_settings import SettingsConfigDict
 
 from foreword.errors import InvalidField
+from foreword.models.device_name import DEVICES, check_device_name
 from foreword.models.dtype import Dtype
 from foreword.models.source import check_words, is_synthetic
 from foreword.settings.base import ServerSettings, start_timeout
 from foreword.settings.fields import setting
 from target_service.core.policy import StepPolicyName
+
+_RAY_ADDRESS = re.compile(r"auto|\S+:\d{1,5}")
+_RAY_WANTED = "host:port, or auto"
 
 
 class TargetSettings(ServerSettings):
@@ -24,7 +29,7 @@ class TargetSettings(ServerSettings):
     )
     name: str = setting("", "Name that requests call the model by; empty takes it from the source.")
     dtype: Dtype = setting(Dtype.FLOAT32, "Arithmetic of the forward pass.")
-    device: str = setting("auto", "Where the model runs: cpu, cuda, cuda:N; auto takes a GPU if there is one.")
+    device: str = setting("auto", "Where the model runs; auto takes a GPU if there is one.", wanted=DEVICES)
     deterministic: bool = setting(
         False,
         "Whether logits are a function of the context alone, to the last bit, whatever else is in a step; slower.",
@@ -39,7 +44,7 @@ class TargetSettings(ServerSettings):
         most=64,
     )
     ray_address: str = setting(
-        "", "Ray cluster that the ranks run on; empty starts one on this machine.", wanted="host:port, or auto"
+        "", "Ray cluster that the ranks run on; empty starts one on this machine.", wanted=_RAY_WANTED
     )
     max_sessions: int = setting(
         256, "Most sessions with room in the cache; more wait in line.", unit="sessions", least=1
@@ -96,8 +101,11 @@ class TargetSettings(ServerSettings):
 
     def model_post_init(self, _: object) -> None:
         check_words(self.model)
+        check_device_name(self.device)
+        if self.ray_address and not _RAY_ADDRESS.fullmatch(self.ray_address):
+            raise InvalidField("ray_address", self.ray_address, _RAY_WANTED)
         if self.local_drafter not in ("lookup", "none"):
-            check_words(self.local_drafter)
+            check_words(self.local_drafter, field="local_drafter")
         if not self.dtype.exact:
             wanted = "float32, bfloat16 or float16: with rounded weights a target is another model"
             raise InvalidField("dtype", self.dtype.value, wanted)

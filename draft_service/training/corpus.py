@@ -14,6 +14,7 @@ import numpy.typing as npt
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from draft_service.training.folders import make_folder
 from foreword.errors import InvalidField
 from foreword.models.json_file import read_json
 
@@ -41,11 +42,10 @@ class Answer:
 
 
 class Corpus:
-    """Shards by number; a shard is there or is not."""
+    """Shards by number; a shard is there or is not. Reading makes no folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
 
     def shards(self) -> list[int]:
         """Return the numbers of what is there, in order."""
@@ -60,6 +60,7 @@ class Corpus:
 
         Raises InvalidField if it was begun in another way, which must not be mixed, Corrupted if the file does not say.
         """
+        make_folder(self.folder, field="corpus")
         path, wanted = self.folder / "corpus.json", json.dumps(made_with, indent=2, sort_keys=True)
         if not path.exists():
             partial = path.with_suffix(".partial")
@@ -78,6 +79,7 @@ class Corpus:
 
     def write(self, shard: int, answers: Sequence[Answer]) -> None:
         """Write a shard; it appears whole or not at all."""
+        make_folder(self.folder, field="corpus")
         lengths = [(len(answer.prompt), len(answer.output)) for answer in answers]
         tensors = {
             "lengths": np.array(lengths, np.int32).reshape(-1, 2),

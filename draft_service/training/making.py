@@ -48,11 +48,8 @@ def make_draft(
 
     Raises NotFound for an empty corpus, InvalidField for layers that the target lacks or a checkpoint of another run.
     """
+    check_text(corpora)
     answers = [answer for corpus in corpora for shard in corpus.shards() for answer in corpus.read(shard)]
-    if not answers:
-        raise NotFound(
-            f"corpus {', '.join(str(corpus.folder) for corpus in corpora)}: no text, wanted some: sample first"
-        )
     _check_layers(plan, target)
     ids = most_frequent(answers, plan.head, always=target.info.eos_ids)
     out.mkdir(parents=True, exist_ok=True)
@@ -70,6 +67,17 @@ def make_draft(
         "torch": torch.__version__,
     }
     return _write(target, student, ids, out, plan=plan, recipe=recipe)
+
+
+def check_text(corpora: Sequence[Corpus]) -> None:
+    """Raise InvalidField for a corpus that is no folder, NotFound if none of them has a text."""
+    for corpus in corpora:
+        if not corpus.folder.is_dir():
+            raise InvalidField("corpus", str(corpus.folder), "a folder of sampled text: sample first")
+    if not any(corpus.shards() for corpus in corpora):
+        raise NotFound(
+            f"corpus {', '.join(str(corpus.folder) for corpus in corpora)}: no text, wanted some: sample first"
+        )
 
 
 def most_frequent(answers: Iterable[Answer], count: int, *, always: Iterable[int]) -> list[int]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from draft_service.training.prompts import Ask
-from foreword.errors import InvalidField, NotFound
+from foreword.cli.text_file import read_text
+from foreword.errors import InvalidField
 from foreword.models.tokenizer import ChatMessage
 
 
@@ -33,12 +34,10 @@ class FileScripts:
 def read_prompts(path: Path) -> FileScripts:
     """Read lines like {"prompt": "…"} or {"messages": [{"role": "user", "content": "…"}]}, with a "category" or not.
 
-    Raises NotFound, or InvalidField with the number of the line.
+    Raises InvalidField for a file that cannot be read, or with the number of the first line that is not such an object.
     """
-    if not path.is_file():
-        raise NotFound(f"prompts: no file {path}")
     asks = []
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+    for number, line in enumerate(read_text(path, field="prompts").splitlines(), start=1):
         if not line.strip():
             continue
         try:

@@ -15,16 +15,19 @@ from draft_service.folder.export import export_draft
 from draft_service.folder.load import load_draft
 from draft_service.training.corpus import Answer, Corpus
 from draft_service.training.evaluating import HELD_OUT_SEED, figures_of, step_seconds, worth_of
-from draft_service.training.making import StudentPlan, make_draft
+from draft_service.training.folders import make_folder
+from draft_service.training.making import StudentPlan, check_text, make_draft
 from draft_service.training.remaining import Remaining
 from draft_service.training.sampling import FIRST_GUESS, Sampler, SamplingPlan, sample_until
-from draft_service.training.scripts import read_prompts
+from draft_service.training.scripts import Scripts, read_prompts
 from draft_service.training.trainer import Progress, TrainingPlan
 from foreword.cli.model_progress import ModelProgress
 from foreword.cli.output import stderr, stdout, write_json
 from foreword.errors import InvalidField
+from foreword.models.device_name import check_device_name
 from foreword.models.dtype import Dtype
 from foreword.models.load import load_model
+from foreword.models.local import check_there
 from foreword.models.source import parse_source
 from foreword.runner.budget import CacheBudget
 from foreword.runner.build import BuiltRunner, build_runner
@@ -46,6 +49,11 @@ class TargetChoice:
     threads: int
     """0 takes all cores."""
 
+    def check(self) -> None:
+        """Raise NotFound or InvalidField for what needs no model to be seen as wrong."""
+        check_there(self.source, field="target")
+        check_device_name(self.device)
+
     @property
     def cores(self) -> int:
         """Threads of a forward pass."""
@@ -62,34 +70,60 @@ class Measuring:
     """Where it is kept, or found; None keeps none."""
 
 
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What the target is to write."""
+
+    tokens: int
+    prompts: Path | None
+    scripts: Scripts | None
+    """What is in the file of prompts; both None for the built-in ones."""
+
+
 def sample(corpus: Path, target: TargetChoice, *, tokens: int, prompts: Path | None, plan: SamplingPlan) -> None:
     """Fill a corpus; raises InvalidField for the seed that drafts are measured with."""
     if plan.seed == HELD_OUT_SEED:
         raise InvalidField("seed", plan.seed, "another one: with this one drafts are measured, on what they never saw")
-    held = _sampled(_built(target), Corpus(corpus), plan, tokens=tokens, prompts=prompts)
+    target.check()
+    text = Text(tokens, prompts, _scripts(prompts))
+    make_folder(corpus, field="corpus")
+    held = _sampled(_built(target), Corpus(corpus), plan, text)
     stderr().print(f"{corpus}: {held.tokens():,} tokens in {len(held.shards())} shards")
 
 
 def train(out: Path, corpora: Sequence[Path], target: TargetChoice, *, plan: StudentPlan) -> None:
     """Train a draft and write it."""
-    source = parse_source(target.source)
+    target.check()
+    held = [Corpus(one) for one in corpora]
+    check_text(held)
+    make_folder(out, field="out")
     with ModelProgress() as progress:
-        loaded = load_model(source, dtype=target.dtype, cache=cache_folder(), threads=target.cores, progress=progress)
+        loaded = load_model(
+            parse_source(target.source),
+            dtype=target.dtype,
+            cache=cache_folder(),
+            threads=target.cores,
+            progress=progress,
+        )
     plan = replace(plan, name=plan.name or f"{loaded.info.name}-draft")
     with Remaining(stderr(), "step") as bar:
 
         def note(at: Progress) -> None:
             bar.at(at.step, at.steps, f"loss {at.loss:.3f}, refused {at.refusal:.3f}")
 
-        card = make_draft(loaded, [Corpus(one) for one in corpora], out, plan=plan, device=target.device, progress=note)
+        card = make_draft(loaded, held, out, plan=plan, device=target.device, progress=note)
     stderr().print(f"{out}: {card.name}, {len(card.layers)} layers, {card.head} ids")
 
 
 def evaluate(draft: Path, target: TargetChoice, on: Measuring, *, write: bool, as_json: bool) -> None:
     """Measure a draft on what its target writes to prompts that training does not use."""
-    draft = draft_folder(str(draft)) or draft
+    draft = _distilled(str(draft))
     card = read_card(draft)
     target = replace(target, source=target.source or card.target.source)
+    target.check()
+    text = Text(on.tokens, on.prompts, _scripts(on.prompts))
+    if on.corpus is not None:
+        make_folder(on.corpus, field="corpus")
     built = _built(target)
     with tempfile.TemporaryDirectory() as temporary:
         # A shard is the least that is sampled: it has each law once, and no more than is asked for. Short passes, so
@@ -97,7 +131,7 @@ def evaluate(draft: Path, target: TargetChoice, on: Measuring, *, write: bool, a
         corpus = Corpus(on.corpus or Path(temporary))
         shard = corpus.begun_with("shard") or max(len(SamplingPlan().laws), min(32, on.tokens // FIRST_GUESS))
         plan = SamplingPlan(seed=HELD_OUT_SEED, shard=shard, chunk=128)
-        held = _sampled(built, corpus, plan, tokens=on.tokens, prompts=on.prompts)
+        held = _sampled(built, corpus, plan, text)
         answers = [answer for shard in held.shards() for answer in held.read(shard)]
     figures = _figures(draft, target, built, answers)
     if write:
@@ -111,10 +145,20 @@ def evaluate(draft: Path, target: TargetChoice, on: Measuring, *, write: bool, a
 
 def export(draft: str, out: Path, *, target: str) -> None:
     """Write a draft as a plain model; raises InvalidField for what is no distilled draft."""
+    folder = _distilled(draft)
+    make_folder(out, field="out")
+    export_draft(folder, out, target=target, cache=cache_folder())
+
+
+def _distilled(draft: str) -> Path:
     folder = draft_folder(draft)
     if folder is None:
         raise InvalidField("draft", draft, "a folder that foreword distill made")
-    export_draft(folder, out, target=target, cache=cache_folder())
+    return folder
+
+
+def _scripts(prompts: Path | None) -> Scripts | None:
+    return None if prompts is None else read_prompts(prompts)
 
 
 def _figures(draft: Path, target: TargetChoice, built: BuiltRunner, answers: Sequence[Answer]) -> dict[str, Any]:
@@ -133,7 +177,7 @@ def _figures(draft: Path, target: TargetChoice, built: BuiltRunner, answers: Seq
 
 
 def _built(target: TargetChoice) -> BuiltRunner:
-    source = parse_source(target.source)
+    source = parse_source(target.source, field="target")
     if source.synthetic is not None:
         raise InvalidField("target", target.source, "a real model")
     with ModelProgress() as progress:
@@ -150,23 +194,22 @@ def _built(target: TargetChoice) -> BuiltRunner:
         )
 
 
-def _sampled(built: BuiltRunner, corpus: Corpus, plan: SamplingPlan, *, tokens: int, prompts: Path | None) -> Corpus:
-    scripts = None if prompts is None else read_prompts(prompts)
+def _sampled(built: BuiltRunner, corpus: Corpus, plan: SamplingPlan, text: Text) -> Corpus:
     laws = [asdict(law) for law in plan.laws]
     corpus.claim(
         {
             "target": built.info.weights_digest,
             "dtype": built.info.dtype,
             "seed": plan.seed,
-            "prompts": "built in" if prompts is None else str(prompts),
+            "prompts": "built in" if text.prompts is None else str(text.prompts),
             "laws": [{name: law[name] for name in ("temperature", "top_p")} for law in laws],
             "most_tokens": plan.most_tokens,
             "shard": plan.shard,
         }
     )
-    sampler = Sampler(built.runner, built.tokenizer, corpus, plan, scripts)
+    sampler = Sampler(built.runner, built.tokenizer, corpus, plan, text.scripts)
     with Remaining(stderr(), "token") as bar:
-        sample_until(sampler, corpus, tokens=tokens, shard=plan.shard, progress=bar.at)
+        sample_until(sampler, corpus, tokens=text.tokens, shard=plan.shard, progress=bar.at)
     return corpus
 
 

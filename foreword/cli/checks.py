@@ -11,7 +11,7 @@ from typing import Final
 from foreword._version import __version__
 from foreword.protocol.generation import Choice, DeploymentInfo, PeerInfo
 from foreword.protocol.info import ModelInfo
-from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN
+from foreword.protocol.words import PROTOCOL_MAX, PROTOCOL_MIN, Drafter
 
 _SLOWER = 0.95
 """Times plain decoding's speed under which drafts are worth a remark; a short try is not exact."""
@@ -56,7 +56,7 @@ def plain_check(choice: Choice) -> Check:
     return Check("plain decoding", Health.OK, f"{tokens} tokens{speed}")
 
 
-def draft_check(choice: Choice, plain: Choice) -> Check:
+def draft_check(choice: Choice, plain: Choice, info: DeploymentInfo) -> Check:
     """Judge the same generation with drafts, greedy, against the plain one."""
     name, usage = "drafted decoding", choice.usage
     if choice.ids != plain.ids:
@@ -64,8 +64,7 @@ def draft_check(choice: Choice, plain: Choice) -> Check:
         mend = "expected now and then outside float32, where near-ties flip; otherwise a defect, please report it"
         return Check(name, Health.WARNING, f"differs from plain decoding at output position {at}", mend)
     if usage.acceptance_length is None:
-        mend = "wait for the draft to come up; look at the orchestrator's log for why its blocks are late or refused"
-        return Check(name, Health.WARNING, f"no block was verified ({usage.late_blocks} late)", mend)
+        return Check(name, Health.WARNING, *_undrafted(usage.late_blocks, info))
     detail = f"same ids, acceptance length {usage.acceptance_length:.2f}, {usage.late_blocks} late blocks"
     if choice.decode_rate is not None and plain.decode_rate is not None:
         speed = choice.decode_rate / plain.decode_rate
@@ -74,6 +73,20 @@ def draft_check(choice: Choice, plain: Choice) -> Check:
             mend = "a smaller or faster draft, one that agrees more with the target, a smaller γ; γ 0 decodes plainly"
             return Check(name, Health.WARNING, detail, mend)
     return Check(name, Health.OK, detail)
+
+
+def _undrafted(late: int, info: DeploymentInfo) -> tuple[str, str]:
+    """Return what is said where no block was verified, and what to do."""
+    seen = f"no block was verified ({late} late)"
+    up = [peer for peer in info.drafts if peer.up and peer.info is not None]
+    if not late and up and all(peer.info is not None and peer.info.drafter is Drafter.LOOKUP for peer in up):
+        return (
+            f"{seen}: lookup found nothing to go on from",
+            "try it on a text that repeats itself, as edits and code do",
+        )
+    if any(check.health is Health.FAILED for check in _drafts(info)):
+        return seen, "mend the draft that failed above"
+    return seen, "wait for the draft to come up; look at the orchestrator's log for why its blocks are late or refused"
 
 
 def untried_check(info: DeploymentInfo) -> Check | None:

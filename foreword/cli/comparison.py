@@ -44,9 +44,9 @@ class Outcome:
         return drafted / plain if drafted is not None and plain else None
 
     @property
-    def acceptance_length(self) -> float:
-        """Tokens emitted per round with drafts: 1 where no round had a candidate to verify."""
-        return self.drafted.usage.acceptance_length or 1.0
+    def acceptance_length(self) -> float | None:
+        """Tokens emitted per round with drafts; None where no round had a candidate to verify."""
+        return self.drafted.usage.acceptance_length
 
     def json(self) -> dict[str, Any]:
         """Return it as what JSON can say."""
@@ -87,7 +87,7 @@ def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "explained": sum(outcome.explained for outcome in outcomes),
         "unexplained": sum(not outcome.identical and not outcome.explained for outcome in outcomes),
         "tokens": sum(choice.usage.output_tokens for choice in drafted),
-        "acceptance_length": 1.0 + accepted / verifications if verifications else 1.0,
+        "acceptance_length": 1.0 + accepted / verifications if verifications else None,
         "plain_tok_s": plain_rate,
         "spec_tok_s": drafted_rate,
         "speedup": drafted_rate / plain_rate if drafted_rate and plain_rate else None,

@@ -42,7 +42,13 @@ def command(
     dtype: options.Dtype = "float32",
     threads: options.Threads = 0,
     tolerance: Annotated[
-        float | None, typer.Option(help="Top-2 margin in nats up to which a difference is rounding's.", min=0, max=100)
+        float | None,
+        typer.Option(
+            help="Top-2 margin in nats up to which a difference is rounding's.",
+            min=0,
+            max=100,
+            show_default=f"{_TOLERANCE['float32']:g}, and {_LOW_PRECISION_TOLERANCE:g} in less than float32",
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -55,7 +61,8 @@ def command(
     outcomes = asyncio.run(demo.run(config, chosen))
     total = totals(outcomes)
     if json:
-        report = {"prompts": [o.json() for o in outcomes], "total": total, "target": target, "draft": config.drafter}
+        drafter = config.drafter if config.draft_names else None
+        report = {"prompts": [o.json() for o in outcomes], "total": total, "target": target, "draft": drafter}
         write_json(stdout(), {**report, "dtype": dtype, "tolerance": limit, "max_tokens": max_tokens})
     else:
         _show(stdout(), outcomes, total, limit)
@@ -138,13 +145,14 @@ def _show(console: Console, outcomes: Sequence[Outcome], total: dict[str, Any], 
     for o in outcomes:
         rates = (o.plain.decode_rate, o.drafted.decode_rate, o.speedup)
         usage = o.drafted.usage
-        table.add_row(o.prompt.id, str(usage.output_tokens), *_numbers(usage.acceptance_length, *rates), _verdict(o))
+        table.add_row(o.prompt.id, str(usage.output_tokens), *_numbers(o.acceptance_length, *rates), _verdict(o))
     numbers = _numbers(total["acceptance_length"], total["plain_tok_s"], total["spec_tok_s"], total["speedup"])
     same = f"{total['identical']} of {total['prompts']}"
     table.add_row("all", str(total["tokens"]), *numbers, same, style="bold")
     console.print()
     console.print(table)
-    console.print(Text.assemble("written by: ", legend()))
+    if total["acceptance_length"] is not None:
+        console.print(Text.assemble("written by: ", legend()))
     console.print("greedy; tok/s after the first token, by the server's clock", style="dim")
     if total["explained"] or total["unexplained"]:
         words = f"{total['explained']} differ from a near-tie on (margin up to {tolerance:g} nats)"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from foreword.errors import InvalidField, NotFound
+from foreword.cli.text_file import read_text
+from foreword.errors import InvalidField
 from foreword.protocol.generation import Chat, Message, Prompt, TokenPrompt
 
 
@@ -60,12 +61,9 @@ def built_in(target: str) -> list[DemoPrompt]:
 def read_prompts(path: Path) -> list[DemoPrompt]:
     """Return the prompts of a file of JSON lines with `messages` or `prompt`, and optionally id, category, max_tokens.
 
-    Raises NotFound for a file that cannot be read, InvalidField for the first line that is not such an object.
+    Raises InvalidField for a file that cannot be read, and for the first line that is not such an object.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise NotFound(f"prompts: got {path}, wanted a file that can be read ({error.strerror})") from error
+    lines = read_text(path, field="prompts").splitlines()
     prompts = [_read(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     if not prompts:
         raise InvalidField("prompts", str(path), "a file with at least one prompt")

@@ -120,7 +120,7 @@ async def _try_out(client: AsyncClient, found: Examination) -> None:
     assert found.info is not None
     if any(peer.up for peer in found.info.drafts):
         drafted = await _generate(client, gamma=max(1, found.info.gamma))
-        found.checks.append(draft_check(drafted, plain))
+        found.checks.append(draft_check(drafted, plain, found.info))
         found.round = drafted.timings
     else:
         found.round = plain.timings

@@ -15,6 +15,8 @@ _TLS_TROUBLE = ("Socket closed", "handshake failed")
 _TO_THE_SERVER = ", or None to leave it to the server"
 _OTHERWISE: Final = {"tls.certificate": "tls_cert", "tls.authority": "tls_ca"}
 """Parameters that are called otherwise than the fields of the client."""
+_PLACE = re.compile(r":\d+\b")
+"""A line of a file, whose fields are no flags."""
 _FIELD = re.compile(r"([a-z_.]+): ")
 _NAME = re.compile(r"(?:[a-z]+\.)?([a-z]+_[a-z_]+)")
 
@@ -35,13 +37,19 @@ def hint(error: ForewordError) -> str:
         return ""
     if any(words in error.message for words in _TLS_TROUBLE):
         return "look at --tls-ca, --tls-cert and --tls-key: both ends speak TLS, or neither"
-    from foreword.rpc.tls import is_loopback  # with gRPC, which whoever called a server has imported
+    from foreword.client import DEFAULT_ADDRESS  # with gRPC, which whoever called a server has imported
+    from foreword.rpc.tls import is_loopback
 
     address = error.message.removeprefix(_UNREACHED).partition(", wanted")[0]
-    return "start it: foreword up" if is_loopback(address) else "look at the address, and at whether it serves there"
+    if not is_loopback(address):
+        return "look at the address, and at whether it serves there"
+    port = "" if address == DEFAULT_ADDRESS else f" --port {address.rpartition(':')[2]}"
+    return f"start it: foreword up{port}"
 
 
 def _by_flags(error: ForewordError, flags: Mapping[str, str], words: Sequence[str]) -> str:
+    if isinstance(error, InvalidField) and _PLACE.search(error.field):
+        return error.message
     if isinstance(error, InvalidField):
         wanted = error.wanted.replace(_TO_THE_SERVER, "")
         wanted = _NAME.sub(lambda name: flags.get(name[1], name[0]), wanted)

@@ -12,7 +12,7 @@ from foreword.cli import options
 from foreword.cli.explain import show_choice
 from foreword.cli.output import TextWriter, completion_json, legend, stderr, stdout, summary, write_json
 from foreword.client import DEFAULT_ADDRESS, AsyncClient, AsyncStream
-from foreword.client.fields import read_timeout
+from foreword.client.fields import read_text, read_timeout
 from foreword.errors import InvalidField
 from foreword.protocol.generation import Chat, Delta, Message, Prompt
 
@@ -51,7 +51,9 @@ def command(
     insecure: options.Insecure = False,
 ) -> None:
     """Generate text for a prompt, and show which of it a draft has written."""
-    text = sys.stdin.read() if prompt == "-" else prompt
+    text = read_text("prompt", _stdin() if prompt == "-" else prompt)
+    if system is not None:
+        read_text("system", system)
     given = {
         "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k, "min_p": min_p,
         "repetition_penalty": repetition_penalty, "presence_penalty": presence_penalty,
@@ -91,6 +93,13 @@ async def _show(stream: AsyncStream, *, plain: bool, as_json: bool, explain: boo
         err.print("" if plain else legend())
     if explain:
         show_choice(err, completion.choices[0].finish.timings)
+
+
+def _stdin() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise InvalidField("prompt", f"byte {error.object[error.start]:#04x}", "text that UTF-8 can carry") from error
 
 
 def _prompt(text: str, system: str | None, *, as_chat: bool) -> Prompt:

@@ -10,8 +10,8 @@ import typer
 from foreword.cli.commands import new_app
 from foreword.cli.model_progress import ModelProgress
 from foreword.cli.options import Json
-from foreword.cli.output import stdout, write_json
-from foreword.errors import NotFound
+from foreword.cli.output import stderr, stdout, write_json
+from foreword.errors import InvalidField, NotFound
 from foreword.models.local import cached_folder, local_folder
 from foreword.models.source import parse_source
 from foreword.settings.environment import cache_folder
@@ -32,7 +32,7 @@ def models() -> None:
 @app.command()
 def fetch(source: Source = "embedded", cache: Cache = None, as_json: Json = False) -> None:
     """Fetch and convert a model, so that services start at once and offline; goes on where it was interrupted."""
-    parsed = parse_source(source)
+    parsed = parse_source(source, field="source")
     with ModelProgress() as progress:
         folder = local_folder(parsed, cache_folder(cache), progress=progress)
     _say(source, folder, as_json=as_json)
@@ -41,9 +41,10 @@ def fetch(source: Source = "embedded", cache: Cache = None, as_json: Json = Fals
 @app.command()
 def path(source: Source = "embedded", cache: Cache = None, as_json: Json = False) -> None:
     """Print the folder of a model that is there already."""
-    folder = cached_folder(parse_source(source), cache_folder(cache))
+    folder = cached_folder(parse_source(source, field="source"), cache_folder(cache))
     if folder is None:
-        raise NotFound(f"model {source}: not fetched yet (foreword models fetch --source {source})")
+        where = "" if cache is None else f" --cache {cache}"
+        raise NotFound(f"model {source}: not fetched yet (foreword models fetch --source {source}{where})")
     _say(source, folder, as_json=as_json)
 
 
@@ -51,6 +52,8 @@ def path(source: Source = "embedded", cache: Cache = None, as_json: Json = False
 def list_models(cache: Cache = None, as_json: Json = False) -> None:
     """List what the cache holds; the hub's own cache is listed by `hf cache ls`."""
     folder = cache_folder(cache)
+    if folder.exists() and not folder.is_dir():
+        raise InvalidField("cache", str(folder), "a folder")
     found = [
         _entry(path)
         for path in sorted(folder.glob("converted/*"))
@@ -60,6 +63,8 @@ def list_models(cache: Cache = None, as_json: Json = False) -> None:
     if as_json:
         write_json(stdout(), {"cache": str(folder), "models": found})
         return
+    if not found:
+        stderr().print(f"no model in {folder}", markup=False)
     for entry in found:
         stdout().print(f"{entry['bytes'] / 1e6:8.1f} MB  {entry['path']}")
 

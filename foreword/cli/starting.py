@@ -7,8 +7,9 @@ from pathlib import Path
 import typer
 
 from foreword.cli.app import build, installed
+from foreword.errors import InvalidField
 from foreword.models.local import check_there
-from foreword.models.source import parse_source
+from foreword.models.source import ALLOWED
 from foreword.stack.config import StackConfig, plan_drafts, plan_orchestrator, plan_target
 from foreword.stack.port import check_port
 
@@ -23,6 +24,9 @@ def check_start(config: StackConfig) -> None:
     wrong, which stderr says then.
     """
     check_port(config)
+    check_there(config.target, field="target")
+    if config.draft_names and config.draft_model:
+        _check_draft(config.draft_model)
     folder, drafts = Path(), [_LATER] * bool(config.draft_names)
     plans = [
         plan_target(config, folder),
@@ -35,6 +39,12 @@ def check_start(config: StackConfig) -> None:
         status = root.main(words, "foreword", standalone_mode=False)
         if isinstance(status, int) and status:
             raise typer.Exit(status)
-    check_there(config.target)
-    if config.draft_names and config.draft_model:
-        parse_source(config.draft_model)  # a distilled draft's folder holds no whole model
+
+
+def _check_draft(model: str) -> None:
+    try:
+        check_there(model, field="draft", whole=False)
+    except InvalidField as error:
+        if error.wanted != ALLOWED:
+            raise
+        raise InvalidField("draft", error.seen, f"lookup, bundled, mixed, mixed:MODEL, or a model: {ALLOWED}") from None

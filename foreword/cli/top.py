@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console, Group
@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from foreword.cli import options
-from foreword.cli.output import harmless, stdout, write_json
+from foreword.cli.output import harmless, plain, stdout, write_json
 from foreword.client import DEFAULT_ADDRESS, AsyncClient
 from foreword.protocol.activity import Activity, ChoiceActivity
 from foreword.protocol.generation import DeploymentInfo, PeerInfo
@@ -29,7 +29,9 @@ _WIDE = 160
 
 def command(
     interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1, max=3600.0)] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once; so does output that is no terminal.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Look once; so does output that is no terminal, unless it is --json.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Write one JSON object a look to stdout.")] = False,
     address: options.Address = DEFAULT_ADDRESS,
     token: options.Token = None,
@@ -69,7 +71,9 @@ class Speeds:
 def screen(info: DeploymentInfo, activity: Activity, speeds: Mapping[tuple[str, int], float]) -> Group:
     """Return what a terminal shows."""
     model = "no model yet" if info.model is None else info.model.name
-    head = f"foreword {info.version}  {model}  {activity.requests} at work  {sum(speeds.values()):.1f} tokens/s"
+    head = f"foreword {info.version}  {model}  {activity.requests} at work"
+    if speeds or not activity.choices:
+        head += f"  {sum(speeds.values()):.1f} tokens/s"
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in _COLUMNS:
         table.add_column(name, no_wrap=True)
@@ -77,6 +81,23 @@ def screen(info: DeploymentInfo, activity: Activity, speeds: Mapping[tuple[str, 
         table.add_row(*_cells(choice, speeds.get(_key(choice))))
     peers = [_peer("target", peer) for peer in info.targets] + [_peer("draft", peer) for peer in info.drafts]
     return Group(harmless(head), *peers, Text(), table)
+
+
+def look_json(info: DeploymentInfo, activity: Activity, speeds: Mapping[tuple[str, int], float]) -> dict[str, Any]:
+    """Return the same as what JSON can say, with all estimates."""
+    choices = [{**plain(choice), "tok_s": speeds.get(_key(choice))} for choice in activity.choices]
+    return {
+        "version": info.version,
+        "model": None if info.model is None else info.model.name,
+        "targets": [_peer_json(peer) for peer in info.targets],
+        "drafts": [_peer_json(peer) for peer in info.drafts],
+        "requests": activity.requests,
+        "choices": choices,
+    }
+
+
+def _peer_json(peer: PeerInfo) -> dict[str, Any]:
+    return {name: getattr(peer, name) for name in ("address", "up", "round_trip_us", "last_error")}
 
 
 def _cells(choice: ChoiceActivity, speed: float | None) -> list[str | Text]:
@@ -118,9 +139,11 @@ def _key(choice: ChoiceActivity) -> tuple[str, int]:
 
 
 async def _tell(client: AsyncClient, console: Console, *, interval: float) -> None:
+    speeds = Speeds()
     async with client:
         while True:
-            write_json(console, await client.activity())
+            info, activity = await client.info(), await client.activity()
+            write_json(console, look_json(info, activity, speeds.look(activity, time.monotonic())))
             if not interval:
                 return
             await asyncio.sleep(interval)

@@ -17,6 +17,7 @@ from foreword.cli.fetching import fetch_models
 from foreword.cli.output import stderr
 from foreword.cli.starting import check_start
 from foreword.client import DEFAULT_ADDRESS
+from foreword.errors import InvalidField
 from foreword.stack.config import AUTO_DRAFT, DEFAULT_TARGET, StackConfig
 from foreword.stack.events import ServiceEvent, ServiceState
 from foreword.stack.stack import Stack
@@ -41,6 +42,8 @@ def command(
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not show the services' logs.")] = False,
 ) -> None:
     """Start a target, drafts and an orchestrator on loopback, watch them, and stop them on Ctrl-C."""
+    if no_draft and draft != AUTO_DRAFT:
+        raise InvalidField("draft", draft, "no draft with --no-draft")
     console = stderr()
     config = StackConfig(
         target=target,

@@ -9,6 +9,8 @@ import typer
 import typer.core
 from pydantic import ValidationError
 
+from foreword.settings.environment import given_variables
+
 _KINDS: Final[Mapping[object, str]] = {int: "a whole number", float: "a number"}
 
 
@@ -21,13 +23,22 @@ def usage_line(error: typer.TyperException, root: typer.core.TyperGroup, words: 
 
 
 def flags_of(root: typer.core.TyperGroup, words: Sequence[str]) -> dict[str, str]:
-    """Return the flags of the command that `words` lead to, by the names of its parameters."""
+    """Return the flags of the command that `words` lead to, by the names of its parameters.
+
+    The name of a variable stands in the place of a flag that was not typed while the variable says its value.
+    """
     _, command = _found(root, words)
     longest = {
-        parameter.name: next((option for option in parameter.opts if option.startswith("--")), None)
+        parameter.name: (next((option for option in parameter.opts if option.startswith("--")), None), parameter.envvar)
         for parameter in command.params
+        if isinstance(parameter, typer.core.TyperOption)
     }
-    return {name: flag for name, flag in longest.items() if flag is not None}
+    return {name: _source(flag, variable, words) for name, (flag, variable) in longest.items() if flag is not None}
+
+
+def _source(flag: str, variable: Any, words: Sequence[str]) -> str:
+    typed = any(word.partition("=")[0] == flag for word in words)
+    return variable if isinstance(variable, str) and not typed and given_variables((variable,)) else flag
 
 
 def _found(root: typer.core.TyperGroup, words: Sequence[str]) -> tuple[str, Any]:

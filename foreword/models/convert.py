@@ -58,7 +58,9 @@ def _convert(gguf: Path, folder: Path) -> None:
             tokenizer = AutoTokenizer.from_pretrained(where, gguf_file=name, local_files_only=True)
         except Exception as error:
             # The reader raises whatever its parsing runs into.
-            raise Mismatch(f"{gguf}: not a GGUF model that can be read: {type(error).__name__}: {error}") from error
+            raise Mismatch(
+                f"model {gguf}: not a GGUF model that can be read: {type(error).__name__}: {error}"
+            ) from error
         model, found = loaded
         check_complete(gguf, found)
         try:

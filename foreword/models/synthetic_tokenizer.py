@@ -42,8 +42,8 @@ class SyntheticTokenizer:
 
     @property
     def has_chat_template(self) -> bool:
-        """Always: a conversation is its words."""
-        return True
+        """Never: a prompt is its words, also where it comes as a conversation."""
+        return False
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Return one id a word."""

@@ -26,8 +26,6 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         frozen=True,
         extra="forbid",
-        env_nested_delimiter="__",
-        enable_decoding=False,
         validate_default=True,
         protected_namespaces=(),
     )

@@ -111,8 +111,9 @@ def _keyword(name: str, annotation: Any) -> inspect.Parameter:
 
 
 def _help(leaf: Leaf) -> str:
-    facts = [fact for fact in (leaf.unit, f"default {leaf.default}" if leaf.default else "", leaf.variable) if fact]
-    return f"{leaf.info.description} ({'; '.join(facts)})"
+    allowed = "" if leaf.is_switch or leaf.wanted == "text" else leaf.wanted
+    default = f"default {leaf.default}" if leaf.default else ""
+    return f"{leaf.info.description} ({'; '.join(filter(None, (allowed, leaf.unit, default, leaf.variable)))})"
 
 
 async def _awaited(work: Awaitable[None]) -> None:

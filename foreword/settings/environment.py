@@ -57,6 +57,11 @@ def kernels_folder(cache: Path) -> Path:
     return cache / "kernels" / digest.hexdigest()[:12]
 
 
+def given_variables(names: Collection[str]) -> dict[str, str]:
+    """Return those of the variables that are set; case does not matter, `names` are in capitals."""
+    return {name.upper(): value for name, value in os.environ.items() if name.upper() in names}
+
+
 def unknown_variables(prefix: str, known: Collection[str]) -> list[str]:
     """Return the variables that begin as those of a command's settings do and are none of the `known` ones."""
     return sorted(name for name in os.environ if name.upper().startswith(prefix) and name.upper() not in known)

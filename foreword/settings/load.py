@@ -10,14 +10,15 @@ from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
-from pydantic_settings import EnvSettingsSource
 
 from foreword.errors import InvalidField
 from foreword.settings.base import Settings
+from foreword.settings.environment import given_variables
 from foreword.settings.fields import Leaf, leaves, section_of
 
 S = TypeVar("S", bound=Settings)
 Values = Mapping[str, Any]
+_NOTHING = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,13 @@ def load(kind: type[S], *, flags: Mapping[tuple[str, ...], object] | None = None
     """
     sources = [
         _Source(_nested(flags or {}), "flag"),
-        _Source(EnvSettingsSource(kind)(), "environment"),
+        _Source(_environment(kind), "environment"),
         *([_Source(read_file(config), f"file {config}")] if config is not None else []),
     ]
     merged: dict[str, Any] = {}
     for source in reversed(sources):
         _merge(kind, merged, source.values)
+    _check_numbers(kind, merged, sources)
     try:
         return kind(**merged)
     except ValidationError as error:
@@ -62,7 +64,7 @@ def read_file(path: Path) -> Values:
     """Return the mapping in a YAML or TOML file; raises InvalidField if there is none."""
     try:
         text = path.read_text(encoding="utf-8")
-        content = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+        content = tomllib.loads(text) if path.suffix == ".toml" else yaml.load(text, Loader=_OnceLoader)
     except OSError as error:
         raise InvalidField("config", str(path), f"a file that can be read ({error.strerror})") from error
     except (yaml.YAMLError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -72,6 +74,27 @@ def read_file(path: Path) -> Values:
     if not isinstance(content, dict):
         raise InvalidField("config", str(path), "a mapping of settings at the top of the file")
     return content
+
+
+class _OnceLoader(yaml.SafeLoader):
+    """Refuses a name that stands twice in a mapping, as TOML does; YAML's own loader takes the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for place, (key, _) in enumerate(node.value):
+            if isinstance(key, yaml.ScalarNode) and key.value in names[:place]:
+                raise yaml.MarkedYAMLError(problem=f"the name {key.value} twice", problem_mark=key.start_mark)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _all_leaves(kind: type[Settings]) -> Iterator[Leaf]:
+    return leaves(kind, str(kind.model_config.get("env_prefix", "")))
+
+
+def _environment(kind: type[Settings]) -> Values:
+    """Return what variables say; one that no setting has is none of ours."""
+    known = {leaf.variable: leaf.path for leaf in _all_leaves(kind)}
+    return _nested({known[name]: value for name, value in given_variables(known).items()})
 
 
 def _nested(flags: Mapping[tuple[str, ...], object]) -> Values:
@@ -95,23 +118,32 @@ def _merge(kind: type[BaseModel], under: dict[str, Any], over: Values) -> None:
             under[name] = value
 
 
+def _check_numbers(kind: type[Settings], merged: Values, sources: list[_Source]) -> None:
+    """Raise InvalidField for true or false in the place of a number, which pydantic takes as 1 and 0."""
+    for leaf in _all_leaves(kind):
+        value = _at(merged, leaf.path)
+        if isinstance(value, bool) and leaf.kind in (int, float):
+            raise InvalidField(leaf.name, value, leaf.wanted + _where(leaf, sources))
+
+
 def _invalid(kind: type[Settings], error: ValidationError, sources: list[_Source]) -> InvalidField:
     """Word pydantic's first complaint as ours."""
     first = error.errors(include_url=False)[0]
     path = tuple(str(part) for part in first["loc"])
+    name, where = ".".join(path), next((source.kind for source in sources if _found(source.values, path)), "settings")
     if first["type"] == "extra_forbidden":
-        where = next((source.kind for source in sources if _found(source.values, path)), "settings")
-        known = ", ".join(_siblings(kind, path))
-        return InvalidField(".".join(path), first["input"], f"one of the settings {known} ({where})")
-    for leaf in leaves(kind, str(kind.model_config.get("env_prefix", ""))):
+        return InvalidField(name, first["input"], f"one of the settings {_names(kind, path)} ({where})")
+    for leaf in _all_leaves(kind):
         if path[: len(leaf.path)] == leaf.path:
             return InvalidField(leaf.name, _readable(first["input"]), leaf.wanted + _where(leaf, sources))
-    return InvalidField(".".join(path), _readable(first["input"]), str(first["msg"]).lower())
+    if within := _names(kind, (*path, "")):
+        return InvalidField(name, first["input"], f"a mapping with {within} ({where})")
+    return InvalidField(name, _readable(first["input"]), str(first["msg"]).lower())
 
 
 def _named(kind: type[Settings], error: InvalidField, sources: list[_Source]) -> InvalidField:
     """Add the place to an error that a validator raised."""
-    for leaf in leaves(kind, str(kind.model_config.get("env_prefix", ""))):
+    for leaf in _all_leaves(kind):
         if leaf.name == error.field:
             return InvalidField(error.field, error.seen, error.wanted + _where(leaf, sources))
     return error
@@ -125,17 +157,23 @@ def _where(leaf: Leaf, sources: list[_Source]) -> str:
 
 
 def _found(values: Values, path: tuple[str, ...]) -> bool:
+    return _at(values, path) is not _NOTHING
+
+
+def _at(values: Values, path: tuple[str, ...]) -> Any:
+    """Return the value at a path, `_NOTHING` where there is none."""
     inner: Any = values
     for name in path:
         if not isinstance(inner, Mapping) or name not in inner:
-            return False
+            return _NOTHING
         inner = inner[name]
-    return True
+    return inner
 
 
-def _siblings(kind: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
+def _names(kind: type[BaseModel], path: tuple[str, ...]) -> str:
+    """Return the names of settings and sections that stand where the last part of the path does."""
     depth = len(path) - 1
-    return iter(dict.fromkeys(leaf.path[depth] for leaf in leaves(kind) if leaf.path[:depth] == path[:depth]))
+    return ", ".join(dict.fromkeys(leaf.path[depth] for leaf in leaves(kind) if leaf.path[:depth] == path[:depth]))
 
 
 def _readable(value: object) -> object:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from foreword.errors import InvalidField
 from foreword.models.dtype import Dtype
-from foreword.models.source import is_synthetic
+from foreword.models.source import ALLOWED, is_synthetic
 
 DEFAULT_TARGET = "embedded"
 BUNDLED = "bundled"
@@ -57,9 +57,10 @@ class StackConfig:
     longest_backoff_s: float = 10.0
 
     def __post_init__(self) -> None:
-        for name in ("target", "draft"):
-            if getattr(self, name) == "":
-                raise InvalidField(name, "", "the name of a model; --no-draft starts no draft")
+        if not self.target:
+            raise InvalidField("target", self.target, ALLOWED)
+        if self.draft == "":
+            raise InvalidField("draft", "", "what drafts, such as lookup; --drafts 0 starts no draft")
         if self.dtype not in (known := [dtype.value for dtype in Dtype if dtype.exact]):
             raise InvalidField("dtype", self.dtype, f"one of {', '.join(known)}")
         if self.drafts < 0:

@@ -8,7 +8,8 @@ from typing import Any
 
 from foreword.errors import InvalidField
 from foreword.models.dtype import Dtype
-from foreword.models.source import parse_source
+from foreword.models.local import check_there
+from foreword.models.source import is_synthetic
 from foreword.stack.config import StackConfig
 from loadtest.prompts import Prompt
 
@@ -82,7 +83,8 @@ class Plan:
                 raise InvalidField(name, getattr(self, name), f"a whole number from {least} to {most}")
         if not self.parts:
             raise InvalidField("only", "", f"one of {', '.join(part.value for part in Part)}")
-        if parse_source(self.model).synthetic is not None:
+        check_there(self.model)
+        if is_synthetic(self.model):
             raise InvalidField("model", self.model, "a model with weights, which transformers can run as well")
 
     def stack(self, deployment: Deployment, metrics_port: int) -> StackConfig:

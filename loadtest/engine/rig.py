@@ -47,6 +47,7 @@ class Rig:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._cache = cache_folder()
+        self._folder = self._cache
         self._exit = AsyncExitStack()
         self._services: dict[Deployment, Services] = {}
         self._peers: dict[Environment, Worker] = {}
@@ -54,6 +55,8 @@ class Rig:
         self._prompts: Prompts | None = None
 
     async def __aenter__(self) -> Self:
+        """Fetch the model: workers ask no hub, and what it lacks is said before anything starts."""
+        self._folder = await asyncio.to_thread(local_folder, parse_source(self._plan.model), self._cache)
         return self
 
     async def __aexit__(
@@ -73,8 +76,7 @@ class Rig:
     async def peer(self, environment: Environment) -> Worker:
         """Return transformers in an environment."""
         if environment not in self._peers:
-            folder = await asyncio.to_thread(local_folder, parse_source(self._plan.model), self._cache)
-            started = await start_transformers(folder, self._plan.threads, environment)
+            started = await start_transformers(self._folder, self._plan.threads, environment)
             self._exit.push_async_callback(started.close)
             self._peers[environment] = started
         return self._peers[environment]

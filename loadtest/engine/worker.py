@@ -59,7 +59,7 @@ class Worker:
         return cls(process, module.rpartition(".")[2])
 
     async def ask(self, kind: str, **question: Any) -> dict[str, Any]:
-        """Return the answer; raises Unavailable if the process ended instead."""
+        """Return the answer; raises Unavailable for an error there, and if the process ended instead."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -71,6 +71,8 @@ class Worker:
         if not line:
             raise Unavailable(f"{self._name}: got no answer about {kind}; its own words are on stderr")
         answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise Unavailable(f"{self._name}: {answer['error']}")
         return answer
 
     async def close(self) -> None:

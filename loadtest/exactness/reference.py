@@ -110,6 +110,8 @@ class Transformers:
         if not line:
             raise Unavailable("transformers: got no answer, wanted the text; its own words are on stderr")
         answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise Unavailable(f"transformers: {answer['error']}")
         return answer
 
     def _kept_texts(self, max_tokens: int) -> dict[str, dict[str, Any]]:

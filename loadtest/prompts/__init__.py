@@ -14,7 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from foreword.errors import InvalidField, NotFound
+from foreword.cli.text_file import read_text
+from foreword.errors import InvalidField
 from foreword.protocol.generation import Message
 
 __all__ = ["Prompt", "dev_prompts", "read_prompts"]
@@ -38,15 +39,9 @@ def dev_prompts() -> tuple[Prompt, ...]:
 def read_prompts(path: Path) -> tuple[Prompt, ...]:
     """Return the prompts of a file in its order.
 
-    Raises NotFound if it cannot be read, InvalidField for the first thing that is wrong in it.
+    Raises InvalidField if it cannot be read, and for the first thing that is wrong in it.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise NotFound(f"prompts: cannot read {str(path)!r} ({error.strerror}), wanted a JSON-lines file") from error
-    except UnicodeDecodeError as error:
-        raise InvalidField(str(path), f"byte {error.object[error.start]:#04x} at {error.start}", "UTF-8") from error
-    return _parse(text, str(path))
+    return _parse(read_text(path, field="prompts"), str(path))
 
 
 def _parse(text: str, name: str) -> tuple[Prompt, ...]:

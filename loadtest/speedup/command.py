@@ -25,7 +25,9 @@ from loadtest.speedup.texts import Text, warm, write
 
 def speedup(
     model: Annotated[str, typer.Option(help="The target.")] = "embedded",
-    draft: Annotated[str, typer.Option(help="The draft: lookup, a distilled draft's folder, or a model.")] = "lookup",
+    draft: Annotated[
+        str, typer.Option(help="The draft: lookup, bundled, a distilled draft's folder, or a model.")
+    ] = "lookup",
     drafter: Annotated[str, typer.Option(help="How it drafts: model or mixed; empty takes what the draft is.")] = "",
     prompts: Annotated[Path | None, typer.Option(help="JSON lines; the 100 dev prompts by default.")] = None,
     per_category: Annotated[int, typer.Option(help="Prompts of each category; 0 takes all.")] = 0,
@@ -34,7 +36,7 @@ def speedup(
     ] = None,
     tokens: Annotated[int, typer.Option(help="Most output of a prompt.")] = 128,
     dtype: Annotated[Dtype, typer.Option(help="Arithmetic of the target.")] = Dtype.BFLOAT16,
-    threads: Annotated[int, typer.Option(help="Threads of each engine; 0 takes all cores.", min=0)] = 0,
+    threads: Annotated[int, typer.Option(help="Threads of each engine; 0 leaves it to the libraries.", min=0)] = 0,
     assisted: Annotated[int, typer.Option(help="Prompts for transformers' assisted generation; 0 for none.")] = 10,
     json: options.Json = None,
     plot: options.Plot = None,

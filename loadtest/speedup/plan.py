@@ -8,7 +8,8 @@ from typing import Any
 
 from foreword.errors import InvalidField
 from foreword.models.dtype import Dtype
-from foreword.models.source import parse_source
+from foreword.models.local import check_there
+from foreword.models.source import is_synthetic
 from foreword.stack.config import StackConfig
 from loadtest.prompts import Prompt
 
@@ -26,6 +27,7 @@ class Sampling:
         return f"T {self.temperature:g}" + ("" if self.top_p is None else f", top-p {self.top_p:g}")
 
 
+DRAFTERS = ("model", "mixed", "lookup")
 LAWS = (Sampling(0.0), Sampling(0.7, 0.95), Sampling(1.0))
 
 
@@ -51,8 +53,13 @@ class Plan:
         for name, least, most in (("gamma", 1, 64), ("tokens", 8, 4096), ("assisted", 0, 10_000)):
             if getattr(self, name) is not None and not least <= getattr(self, name) <= most:
                 raise InvalidField(name, getattr(self, name), f"a whole number from {least} to {most}")
-        if parse_source(self.model).synthetic is not None:
+        if self.drafter not in ("", *DRAFTERS):
+            raise InvalidField("drafter", self.drafter, f"one of {', '.join(DRAFTERS)}")
+        check_there(self.model)
+        if is_synthetic(self.model):
             raise InvalidField("model", self.model, "a model with weights")
+        if model := self.stack().draft_model:
+            check_there(model, field="draft", whole=False)
 
     @property
     def manner(self) -> str:

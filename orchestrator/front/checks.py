@@ -92,7 +92,7 @@ def check_rule(rule: Rule | None, wish: Wish, drafts: DraftPool) -> None:
     if drafts.peers and not drafts.has(wish):
         raise _unserved(wish, drafts)
     if rule in (Rule.TOKEN, Rule.BLOCK) and drafts.peers and not drafts.has(trusting(wish)):
-        wanted = "match: this rule believes what a draft says of its law, and no draft here is trusted (--trust)"
+        wanted = "match: this rule believes what a draft says of its law, and the orchestrator trusts none here"
         raise InvalidField("speculation.rule", rule.name.lower(), wanted)
 
 

@@ -64,7 +64,7 @@ COMMANDS = {
     "unknown kind of model": Command(
         ("serve", "target", "--model", "synthetic:vocab=1"),
         USAGE,
-        r"synthetic vocab: got 1, wanted a whole number from 8 to 1048576",
+        r"model: got 'synthetic:vocab=1', wanted a whole number from 8 to 1048576 as vocab \(flag --model\)",
     ),
     "vocabularies differ": Command(
         ("up", "--target", "synthetic:vocab=64", "--draft", "synthetic:vocab=32", "--port", "0"),
@@ -100,12 +100,12 @@ COMMANDS = {
     "missing weights": Command(
         ("serve", "target", "--model", "{weightless}"),
         FAILURE,
-        r"model {weightless}: no \*\.safetensors, wanted weights .*",
+        r"model: no \*\.safetensors in {weightless}, wanted weights .*",
     ),
     "unreadable weights": Command(
         ("serve", "draft", "--drafter", "model", "--model", "{garbage}/x.gguf"),
         FAILURE,
-        r"{garbage}/x\.gguf: not a GGUF model that can be read: .*",
+        r"model {garbage}/x\.gguf: not a GGUF model that can be read: .*",
     ),
     "corrupted download": Command(
         ("models", "fetch"),

@@ -57,10 +57,18 @@ def test_settings_that_a_service_would_refuse_are_refused_at_once(cli, command, 
 @pytest.mark.parametrize(
     ("words", "status", "says"),
     [
-        (("--target", "synthetic:bogus=3"), 2, "synthetic model: got 'bogus=3', wanted NAME=VALUE"),
-        (("--target", "synthetic", "--draft", "synthetic:vocab=abc"), 2, "synthetic vocab: got 'abc', wanted"),
-        (("--target", "./nope"), 1, "model: no folder ./nope, wanted"),
-        (("--target", "synthetic", "--draft", "./nope"), 1, "model: no folder ./nope, wanted"),
+        (("--target", "synthetic:bogus=3"), 2, "--target: got 'synthetic:bogus=3', wanted for 'bogus=3' NAME="),
+        (("--target", "synthetic", "--draft", "synthetic:vocab=abc"), 2, "--draft: got 'synthetic:vocab=abc', wanted"),
+        (("--target", "./nope"), 1, "--target: no folder ./nope, wanted"),
+        (("--target", "nope"), 2, "--target: got 'nope', wanted embedded, a folder"),
+        (("--target", ""), 2, "--target: got '', wanted embedded, a folder"),
+        (
+            ("--target", "synthetic", "--draft", "nope"),
+            2,
+            "--draft: got 'nope', wanted lookup, bundled, mixed, mixed:MODEL, or a model: embedded, ",
+        ),
+        (("--target", "synthetic", "--draft", ""), 2, "--draft: got '', wanted what drafts"),
+        (("--target", "synthetic", "--draft", "./nope"), 1, "--draft: no folder ./nope, wanted"),
     ],
 )
 def test_models_that_cannot_be_are_refused_at_once(cli, command, words, status, says):

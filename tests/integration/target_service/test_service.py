@@ -126,7 +126,7 @@ async def test_a_target_that_stops_lets_sessions_end_and_tells_the_rest_to_move(
 
 
 async def test_a_model_that_cannot_be_ends_the_service_with_the_reason(start_target: Callable[..., Any]) -> None:
-    with pytest.raises(InvalidField, match="synthetic vocab: got 2, wanted a whole number from 8"):
+    with pytest.raises(InvalidField, match="model: got 'synthetic:vocab=2', wanted a whole number from 8"):
         async with start_target(model="synthetic:vocab=2"):
             pass
 

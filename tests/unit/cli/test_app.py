@@ -103,6 +103,20 @@ def test_a_timeout_that_cannot_be_kept_is_named_by_its_option(cli, value):
     assert (result.status, result.err, result.out) == (2, line, "")
 
 
+def test_a_variable_that_says_the_value_of_an_option_is_named(cli, monkeypatch):
+    monkeypatch.setenv("FOREWORD_ADDRESS", "bad")
+    assert cli("generate", "x").err.startswith("FOREWORD_ADDRESS: got 'bad', wanted host:port")
+    assert cli("generate", "x", "--address=worse").err.startswith("--address: got 'worse', wanted host:port")
+
+
+@pytest.mark.parametrize("words", [("a\udcff",), ("a\udcff", "--raw"), ("a", "--system", "b\udcff")])
+def test_text_that_is_no_utf_8_is_named_by_where_it_stands(cli, words):
+    name = "--system" if "--system" in words else "prompt"
+    result = cli("generate", *words)
+    assert result.status == 2
+    assert result.err.startswith(f"{name}: got ")
+
+
 @pytest.mark.parametrize(
     ("error", "status", "line"),
     [
@@ -170,6 +184,12 @@ def test_without_the_extra_of_the_command_itself_there_is_a_hint(monkeypatch, ca
     assert (
         capsys.readouterr().err == "foreword: needs typer; install the extra: pip install '.[serve]' in the checkout\n"
     )
+
+
+@pytest.mark.parametrize("module", ["foreword", "foreword.cli"])
+def test_the_package_runs_as_a_module(module):
+    run = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, f"foreword {__version__}\n")
 
 
 def test_a_closed_pipe_is_no_error_message():

@@ -150,16 +150,28 @@ def test_a_target_that_serves_something_else_is_up_and_does_not_have_to_be_start
 def test_generations_are_judged() -> None:
     assert plain_check(choice(us=200_000)).detail == "3 tokens, 10.0 tok/s"
     assert plain_check(choice(())).health is Health.FAILED
-    good = draft_check(choice(us=500, verifications=2, accepted_tokens=1), choice(us=1000))
+    good = draft_check(choice(us=500, verifications=2, accepted_tokens=1), choice(us=1000), HEALTHY)
     assert (good.health, good.detail) == (
         Health.OK,
         "same ids, acceptance length 1.50, 0 late blocks, 2.00 times plain decoding's speed",
     )
-    slow = draft_check(choice(us=2000, verifications=2, accepted_tokens=1), choice(us=1000))
+    slow = draft_check(choice(us=2000, verifications=2, accepted_tokens=1), choice(us=1000), HEALTHY)
     assert slow.health is Health.WARNING
     assert slow.detail.endswith("0.50 times plain decoding's speed")
     assert "smaller γ" in slow.mend
-    late = draft_check(choice(late_blocks=5), choice())
+    late = draft_check(choice(late_blocks=5), choice(), HEALTHY)
     assert (late.health, late.detail) == (Health.WARNING, "no block was verified (5 late)")
-    other = draft_check(choice((1, 9, 3)), choice())
+    other = draft_check(choice((1, 9, 3)), choice(), HEALTHY)
     assert (other.health, other.detail) == (Health.WARNING, "differs from plain decoding at output position 1")
+
+
+def test_what_to_do_where_no_block_was_verified_depends_on_the_draft() -> None:
+    assert DRAFT.info is not None
+    lookup = replace(HEALTHY, drafts=(replace(DRAFT, info=replace(DRAFT.info, model=None, drafter=Drafter.LOOKUP)),))
+    for info, usage, mend in (
+        (HEALTHY, choice(), "wait for the draft"),
+        (lookup, choice(), "try it on a text that repeats itself"),
+        (lookup, choice(late_blocks=5), "wait for the draft"),
+        (with_draft_model(vocabulary_size=65000), choice(), "mend the draft that failed above"),
+    ):
+        assert draft_check(usage, choice(), info).mend.startswith(mend)

@@ -27,6 +27,7 @@ FLAGS |= {"target": "--target", "tls_key": "--tls-key", "rule": "--rule"}
             InvalidField("law.min_tokens", 9, "at most max_tokens, 8"),
             "law.min_tokens: got 9, wanted at most --max-tokens, 8",
         ),
+        (InvalidField("p.jsonl:1", "x", "as max_tokens 1"), "p.jsonl:1: got 'x', wanted as max_tokens 1"),
         (InvalidField("tls.key", None, "a file"), "--tls-key: got None, wanted a file"),
         (
             InvalidField("rule", "x", "one of match, or None to leave it to the server"),
@@ -40,7 +41,12 @@ FLAGS |= {"target": "--target", "tls_key": "--tls-key", "rule": "--rule"}
         (Full("target a:1: full", retry_after_ms=700), "target a:1: full; ask again in 700 ms"),
         (
             Unavailable("address: got localhost:1, wanted a server that answers (Connection refused)"),
-            "--address: got localhost:1, wanted a server that answers (Connection refused); start it: foreword up",
+            "--address: got localhost:1, wanted a server that answers (Connection refused); "
+            "start it: foreword up --port 1",
+        ),
+        (
+            Unavailable("address: got 127.0.0.1:50051, wanted a server that answers (x)"),
+            "--address: got 127.0.0.1:50051, wanted a server that answers (x); start it: foreword up",
         ),
         (
             Unavailable("address: got a:1, wanted a server that answers (Domain name not found)"),

@@ -44,7 +44,7 @@ def test_a_file_is_converted_found_and_listed(models, tmp_path):
     gguf, cache = write_gguf(tmp_path / "tiny.gguf"), ("--cache", str(tmp_path / "cache"))
     missing = models("path", "--source", str(gguf), *cache)
     assert (missing.status, missing.out) == (1, "")
-    assert f"foreword models fetch --source {gguf}" in missing.err
+    assert f"foreword models fetch --source {gguf} --cache {tmp_path}/cache)" in missing.err
     fetched = models("fetch", "--source", str(gguf), *cache)
     assert (fetched.status, fetched.err) == (0, "convert tiny.gguf\n")
     assert models("path", "--source", str(gguf), *cache).out == fetched.out
@@ -56,12 +56,20 @@ def test_a_file_is_converted_found_and_listed(models, tmp_path):
 def test_an_empty_cache_is_an_empty_list(models, tmp_path):
     result = models("list", "--cache", str(tmp_path / "none"), "--json")
     assert json.loads(result.out) == {"cache": str(tmp_path / "none"), "models": []}
+    shown = models("list", "--cache", str(tmp_path / "none"))
+    assert (shown.status, shown.out, shown.err) == (0, "", f"no model in {tmp_path}/none\n")
+
+
+def test_a_cache_that_is_no_folder_is_refused(models, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = models("list", "--cache", str(tmp_path / "file"))
+    assert (result.status, result.err) == (2, f"--cache: got '{tmp_path}/file', wanted a folder\n")
 
 
 @pytest.mark.parametrize(
     ("argv", "status", "named"),
     [
-        (("fetch", "--source", "/no/such"), 1, "no folder /no/such"),
+        (("fetch", "--source", "/no/such"), 1, "--source: no folder /no/such"),
         (("fetch", "--source", "a b"), 2, "hub id"),
         (("fetch", "--source", "synthetic"), 2, "with weights"),
         (("path", "--source", "nobody/nothing"), 1, "not fetched yet"),

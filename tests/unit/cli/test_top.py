@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from foreword.cli.top import Speeds, screen
+from foreword.cli.top import Speeds, look_json, screen
 from foreword.protocol.activity import Activity, ChoiceActivity
 from foreword.protocol.generation import GammaChoice, PeerInfo, Usage
 from foreword.protocol.words import Rule
@@ -30,6 +30,18 @@ def test_a_line_tells_how_fast_and_why() -> None:
     lines = shown(Activity(1, (CHOICE,)), {("mine", 0): 96.5})
     assert "1 at work  96.5 tokens/s" in lines[0]
     assert " ".join(lines[-1].split()) == "mine 1.5 20 96.5 2.50 draft:2 2 best 0.80 0.64 101.7 50.0"
+
+
+def test_one_look_knows_no_speed() -> None:
+    assert shown(Activity(1, (CHOICE,)))[0].endswith("1 at work")
+    assert shown(Activity(0))[0].endswith("0 at work  0.0 tokens/s")
+
+
+def test_json_has_what_the_screen_has() -> None:
+    found = look_json(mock_info(), Activity(1, (CHOICE,)), {("mine", 0): 96.5})
+    assert (found["version"], found["model"], found["requests"]) == (mock_info().version, "mock", 1)
+    assert found["drafts"] == [{"address": "mock-draft:1", "up": True, "round_trip_us": 100, "last_error": ""}]
+    assert [(one["tok_s"], one["gamma"]["gamma"]) for one in found["choices"]] == [(96.5, 2)]
 
 
 def test_a_choice_that_measured_nothing_yet_leaves_places_empty() -> None:

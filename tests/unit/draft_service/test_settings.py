@@ -26,7 +26,11 @@ def test_by_default_lookup_and_the_bundled_draft_write_in_turn() -> None:
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [({"model": "synthetic:bogus=3"}, "synthetic model: got 'bogus=3'"), ({"target": "no thing"}, "model: got 'no th")],
+    [
+        ({"model": "synthetic:bogus=3"}, "model: got 'synthetic:bogus=3'"),
+        ({"target": "no thing"}, "target: got 'no th"),
+        ({"device": "foo"}, "device: got 'foo', wanted auto, cpu, cuda or cuda:N"),
+    ],
 )
 def test_what_no_machine_could_load_is_refused_as_a_setting(given: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidField, match=message):

@@ -158,7 +158,7 @@ FAULTS = {
     "a model that is none": (
         lambda o: in_file(o, "model: embedded", "model: synthetic:vocab=1"),
         settings_checks.names_exist,
-        "synthetic vocab",
+        "as vocab",
     ),
     "a variable that is not there": (
         lambda o: target(o).container["env"][0].update(name="FOREWORD_TARGET_ADVERTISED"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foreword.errors import InvalidField, NotFound
+from foreword.errors import InvalidField
 from foreword.protocol.generation import Message
 from loadtest.prompts import Prompt, dev_prompts, read_prompts
 
@@ -63,11 +63,11 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path, row, message):
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(NotFound, match=r"cannot read '.*absent' \(No such file or directory\)"):
+    with pytest.raises(InvalidField, match=r"prompts: got '.*absent', wanted a file that can be read \(No such"):
         read_prompts(tmp_path / "absent")
     with pytest.raises(InvalidField, match="got 'no prompt', wanted at least one line"):
         read_prompts(write(tmp_path, ""))
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff")
-    with pytest.raises(InvalidField, match="got 'byte 0xff at 0', wanted UTF-8"):
+    with pytest.raises(InvalidField, match=r"wanted a file in UTF-8 \(byte 0xff at 0\)"):
         read_prompts(binary)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foreword.errors import ForewordError, InvalidField, NotFound
+from foreword.models.local import check_there
 from foreword.models.source import Embedded, Folder, GgufFile, Hub, parse_source
 from foreword.models.synthetic import SyntheticModel
 
@@ -78,3 +79,11 @@ def test_bad_sources_say_in_one_line_what_is_allowed(text, kind, named):
     assert type(caught.value) is kind
     assert named in caught.value.message
     assert "\n" not in caught.value.message
+
+
+def test_a_hub_id_of_one_word_is_a_model_where_it_is_cached_and_else_a_typing_error(monkeypatch, tmp_path):
+    monkeypatch.setattr("foreword.models.local.cached_repository", lambda name, _: tmp_path if name == "gpt2" else None)
+    check_there("gpt2")
+    check_there("owner/name")
+    with pytest.raises(InvalidField, match=r"draft: got 'gpt3', wanted .* a hub id like owner/name"):
+        check_there("gpt3", field="draft")

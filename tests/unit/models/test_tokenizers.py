@@ -212,7 +212,7 @@ def test_synthetic_tokenizers(tmp_path):
     assert tokenizer.token_bytes(5) == b" w5"
     stream = tokenizer.stream()
     assert [stream.push(3), stream.push(63), stream.push(5), stream.finish()] == [" w3", "", " w5", ""]
-    assert tokenizer.has_chat_template
+    assert not tokenizer.has_chat_template
     assert tokenizer.chat([ChatMessage("user", "w1")])[1] == 1
     assert tokenizer.digest != SyntheticTokenizer(SyntheticModel(vocabulary=64)).digest
 

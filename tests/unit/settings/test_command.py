@@ -69,7 +69,7 @@ def test_help_names_units_defaults_and_variables(invoke, monkeypatch):
     assert result.exit_code == 0
     assert seen == []
     assert "Serve an example." in result.stdout
-    assert "Longest block. (tokens; default 4; FOREWORD_EXAMPLE_GAMMA)" in result.stdout
+    assert "Longest block. (a whole number from 0 to 32; tokens; default 4; FOREWORD_EXAMPLE_GAMMA)" in result.stdout
 
 
 def test_a_wrong_setting_is_one_line_on_stderr_and_status_2(invoke):

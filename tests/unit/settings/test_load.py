@@ -73,6 +73,13 @@ def test_flags_over_environment_over_file_over_defaults(write, monkeypatch):
     assert (settings.colour, settings.log.level, settings.log.format) == (Colour.BLUE, LogLevel.DEBUG, LogFormat.JSON)
 
 
+def test_variables_that_no_setting_has_are_those_of_others(monkeypatch):
+    monkeypatch.setenv("foreword_example_gamma", "2")
+    for name in ("TLS__CERTT", "TLS", "GAMA"):
+        monkeypatch.setenv(f"FOREWORD_EXAMPLE_{name}", "abc")
+    assert load(Example) == Example(gamma=2)
+
+
 def test_constructing_reads_nothing_from_the_environment(monkeypatch):
     monkeypatch.setenv("FOREWORD_EXAMPLE_GAMMA", "9")
     assert Example().gamma == 4
@@ -161,7 +168,12 @@ def test_the_place_of_a_wrong_value_is_named(write, monkeypatch):
     [
         ("gama: 3", "gama: got 3, wanted one of the settings listen, advertise, "),
         ("tls: {crt: x}", "tls.crt: got 'x', wanted one of the settings cert, key, ca, roles (file "),
-        ("inner: 3", "inner: got 3, wanted "),
+        ("inner: 3", "inner: got 3, wanted a mapping with speed (file "),
+        ("log: json", "log: got 'json', wanted a mapping with level, format (file "),
+        ("gamma: true", "gamma: got True, wanted a whole number from 0 to 32 (file "),
+        ("inner: {speed: yes}", "inner.speed: got True, wanted a number over 0 and up to 10 (file "),
+        ("gamma: 1\ngamma: 2", "config: got "),
+        ("tls: {key: a, key: a}", "config: got "),
         ("- 1", "config: got "),
         ("{gamma: [", "config: got "),
         ("tls: {roles: [a]}", "tls.roles: got ['a'], wanted NAME=ROLE"),

@@ -41,7 +41,7 @@ def test_a_synthetic_model_is_served_under_its_name_and_identity(tmp_path: Path)
 
 
 def test_a_model_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidField, match="synthetic vocab: got 2"):
+    with pytest.raises(InvalidField, match="got 'synthetic:vocab=2', wanted a whole number from 8 to 1048576 as vocab"):
         load(model_settings(tmp_path, "synthetic:vocab=2"))
 
 

@@ -15,10 +15,12 @@ from target_service.settings import TargetSettings
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"model": "synthetic:bogus=3"}, "synthetic model: got 'bogus=3', wanted NAME=VALUE"),
-        ({"model": "synthetic:vocab=abc"}, "synthetic vocab: got 'abc', wanted a whole number"),
+        ({"model": "synthetic:bogus=3"}, "model: got 'synthetic:bogus=3', wanted for 'bogus=3' NAME=VALUE"),
+        ({"model": "synthetic:vocab=abc"}, "model: got 'synthetic:vocab=abc', wanted a whole number as vocab"),
         ({"model": "no such thing"}, "model: got 'no such thing', wanted embedded, a folder"),
-        ({"local_drafter": "synthetic:vocab=2"}, "synthetic vocab: got 2, wanted"),
+        ({"local_drafter": "synthetic:vocab=2"}, "local_drafter: got 'synthetic:vocab=2', wanted"),
+        ({"device": "foo"}, "device: got 'foo', wanted auto, cpu, cuda or cuda:N"),
+        ({"ray_address": "x"}, "ray_address: got 'x', wanted host:port, or auto"),
         ({"max_tokens": 10}, "max_tokens: got 10, wanted more than page_size, 16"),
     ],
 )

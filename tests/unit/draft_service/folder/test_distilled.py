@@ -247,3 +247,26 @@ def test_map_turns_columns_into_ids_and_back() -> None:
         VocabularyMap(np.array([2, 2], np.int32), 12)
     with pytest.raises(Corrupted, match="ids that do not ascend"):
         VocabularyMap(np.array([2, 12], np.int32), 12)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("sample", "{file}"), "corpus: got '{file}', wanted a folder that can be written (File exists)"),
+        (("sample", "{none}", "--device", "foo"), "--device: got 'foo', wanted auto, cpu, cuda or cuda:N"),
+        (("sample", "{none}", "--prompts", "{none}"), "--prompts: got '{none}', wanted a file that can be read"),
+        (("train", "{none}", "--corpus", "{none}"), "--corpus: got '{none}', wanted a folder of sampled text"),
+        (("eval", "bundled", "--corpus", "{file}"), "--corpus: got '{file}', wanted a folder that can be written"),
+        (("eval", "{none}"), "draft: got '{none}', wanted a folder that foreword distill made"),
+        (("export", "{none}", "out"), "draft: got '{none}', wanted a folder that foreword distill made"),
+        (("export", "bundled", "{file}"), "out: got '{file}', wanted a folder that can be written"),
+    ],
+)
+def test_wrong_paths_are_said_before_anything_is_loaded_and_make_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str
+) -> None:
+    places = {"file": str(tmp_path / "file"), "none": str(tmp_path / "none")}
+    (tmp_path / "file").write_text("")
+    assert run(["distill", *(word.format(**places) for word in words)]) == 2
+    assert capsys.readouterr().err.startswith(says.format(**places))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

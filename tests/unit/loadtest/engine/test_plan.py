@@ -29,6 +29,7 @@ from loadtest.engine.worker import Environment, Worker
         ("prompt", 8000),
         ("repeats", 0),
         ("model", "synthetic:vocab=64"),
+        ("model", "nope"),
     ],
 )
 def test_plans_that_cannot_be_measured_are_refused(field: str, value: object) -> None:
@@ -120,6 +121,9 @@ for line in sys.stdin:
     question = json.loads(line)
     if question["kind"] == "fail":
         raise SystemExit(3)
+    if question["kind"] == "refuse":
+        print(json.dumps({"error": "model: got 'x'"}), flush=True)
+        continue
     print(json.dumps({"asked": question, "arguments": sys.argv[1:]}), flush=True)
 """
 
@@ -130,6 +134,8 @@ async def test_a_worker_answers_until_it_ends(tmp_path: Path) -> None:
     try:
         found = await worker.ask("add", numbers=[1, 2])
         assert found == {"asked": {"kind": "add", "numbers": [1, 2]}, "arguments": ["a", "b"]}
+        with pytest.raises(Unavailable, match="answering: model: got 'x'"):
+            await worker.ask("refuse")
         with pytest.raises(Unavailable, match="answering: got no answer about fail"):
             await worker.ask("fail")
         with pytest.raises(Unavailable):

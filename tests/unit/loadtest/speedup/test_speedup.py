@@ -78,5 +78,9 @@ def test_wrong_plans_are_refused() -> None:
         Plan(dev_prompts(), gamma=0)
     with pytest.raises(InvalidField, match="a model with weights"):
         Plan(dev_prompts(), model="synthetic")
+    with pytest.raises(InvalidField, match="draft: got 'nope', wanted embedded"):
+        Plan(dev_prompts(), draft="nope")
+    with pytest.raises(InvalidField, match="drafter: got 'foo', wanted one of model, mixed"):
+        Plan(dev_prompts(), drafter="foo")
     with pytest.raises(InvalidField, match="per_category"):
         spread_over(dev_prompts(), -1)
