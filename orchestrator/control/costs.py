@@ -17,6 +17,8 @@ _FEW = 3
 _YOUNG, _LINK_YOUNG = 6, 64
 """Results of a session, and of all on its link, in which what is measured may be of the beginning only."""
 _FADE = 0.9
+_KEEP = 0.98
+"""Of rounds before, in what rounds bring and take."""
 
 
 class Round(NamedTuple):
@@ -36,6 +38,8 @@ class Round(NamedTuple):
     """Whether the block was copied, which takes next to nothing, where a model might have drafted it."""
     own_us: float = 0.0
     """What the rows of its candidates took in its step."""
+    all_us: float = 0.0
+    """What the rows of everybody's candidates took in its step."""
     others_us: float = 0.0
     """What its step waited for blocks of others, as it had done without its own."""
     round_trip_us: int | None = None
@@ -51,7 +55,9 @@ class Costs:
         self._modelled, self._copied, self._plain, self._step = Fading(), Fading(), Fading(), Fading()
         self._by_model = self._by_lookup = 0.0
         """Candidates of recent blocks by who wrote them."""
-        self._queue = Fading()
+        self._queue, self._wait, self._bare = Fading(), Fading(), Fading()
+        self._brought = self._took = 0.0
+        """Tokens and microseconds of recent rounds."""
         self._rounds = self._results = 0
         self._surplus = Fading(fade=0.98, size=64)
         """What the network took beyond the round trip of the draft's own link."""
@@ -76,12 +82,17 @@ class Costs:
         """Take a round that a draft was asked for; where its block was late or empty, the wait for it counts too."""
         parts, own_us = seen.parts, seen.own_us
         if seen.at_us - self._round_us > _FRESH_US:
-            for measured in (self._fixed, self._local, self._step, self._queue):
+            for measured in (self._fixed, self._local, self._step, self._queue, self._wait, self._bare):
                 measured.clear()
         self._round_us = seen.at_us
         self._rounds += 1
         self._queue.add(float(parts.verify_queue))
-        self._step.add(max(1.0, parts.verify_compute - own_us + seen.others_us))
+        self._step.add(max(1.0, parts.verify_compute - own_us))
+        # A step that leases are ready for does not wait for blocks any longer than it takes.
+        self._wait.add(seen.others_us if seen.others_us < parts.verify_compute else 0.0)
+        self._bare.add(max(1.0, parts.verify_compute - seen.all_us))
+        self._brought = _KEEP * self._brought + 1.0 + seen.kept
+        self._took = _KEEP * self._took + seen.took_us
         drafting_us = min(parts.draft_compute or 0, seen.took_us)  # no draft is believed more than the round took
         if seen.offered:
             if parts.draft_compute is None:
@@ -124,14 +135,17 @@ class Costs:
         """What a token takes without a draft, as busy as the target is now; None before there was a Result.
 
         Measured under a lease while there is one; else the steps in which blocks are verified, less their own rows, and
-        what those steps would have waited for the blocks of others.
+        what those steps would have waited for the blocks of others. The latter not where all of them were better off
+        without any: then each would stay for fear of the others' waits.
         """
         plain, step = self._plain.median, self._step.median
         if plain is not None and (step is None or self._plain_at_us >= self._round_us):
             return plain
-        if step is not None or self._link is None:
-            return step
-        return self._link.plain_us
+        if step is None:
+            return None if self._link is None else self._link.plain_us
+        every = self if self._link is None else self._link
+        pays = every._brought * (self._bare.median or 0.0) > every._took
+        return step + (self._wait.median or 0.0 if pays else 0.0)
 
     @property
     def network_share(self) -> float:

@@ -320,7 +320,7 @@ class SessionDriver:
         first, self._first = self._first, result.final
         if before_us is None:
             return
-        draft, target = self._draft.peer, self._target.peer
+        draft, target, rows = self._draft.peer, self._target.peer, result.timing.step_rows
         seen = Round(
             at_us=arrived_us,
             took_us=arrived_us - before_us,
@@ -330,7 +330,8 @@ class SessionDriver:
             parts=parts,
             first=first,
             looked_up=result.drafter is Drafter.LOOKUP,
-            own_us=0.0 if target is None else target.added_us(result.timing.step_rows, len(result.ids)),
+            own_us=0.0 if target is None else target.added_us(rows, len(result.ids)),
+            all_us=0.0 if target is None else target.added_us(rows, max(0, rows - target.load.sessions)),
             others_us=result.timing.others_us,
             round_trip_us=draft.newest_round_trip_us if draft is not None else None,
         )
