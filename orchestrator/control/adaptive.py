@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from orchestrator.control.choice import RoundCost, best, rates
 from orchestrator.control.costs import Costs, Round
-from orchestrator.control.probing import Probing
+from orchestrator.control.probing import Doubt, Probing
 from orchestrator.control.survival import Survival
 
 HYSTERESIS = 1.03
@@ -178,18 +178,17 @@ class AdaptiveGamma:
                 return held, Why.KEPT
             return gamma, Why.BEST
         prospect = look(most)
-        return (prospect.gamma, Why.PROBE) if self._looks(prospect) else (0, Why.BEST)
+        in_step = lengths[gamma] > enough
+        return (prospect.gamma, Why.PROBE) if self._looks(prospect, in_step=in_step) else (0, Why.BEST)
 
-    def _looks(self, prospect: _Prospect) -> bool:
-        """Whether it is time to look whether blocks would pay by now."""
-        early = self._costs.queue_us > _QUEUED * prospect.cost.fixed_us
-        return self._probing.due(
-            prospect.at_us,
-            lost_us=prospect.lost_us,
-            round_us=prospect.round_us,
-            early=early,
-            doubtful=self._costs.few and prospect.might_pay,
-        )
+    def _looks(self, prospect: _Prospect, *, in_step: bool) -> bool:
+        """Whether it is time to look whether blocks would pay by now; `in_step` says that those that do not wait do."""
+        doubt = Doubt.NONE
+        if self._costs.few and prospect.might_pay:
+            doubt = Doubt.FEW
+        elif self._costs.queue_us > _QUEUED * prospect.cost.fixed_us:
+            doubt = Doubt.QUEUED_ONLY if in_step else Doubt.QUEUED
+        return self._probing.due(prospect.at_us, lost_us=prospect.lost_us, round_us=prospect.round_us, doubt=doubt)
 
 
 class _Prospect:

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from enum import Enum, auto
+
 _SHARE = 0.01
 """Of the time that may be lost by looking."""
 _ROUNDS = 3
 """Rounds of a look."""
 _LEAST_US = 200_000
-_FIRST_SHARE = 0.05
+
+
+class Doubt(Enum):
+    """What speaks against what was measured of blocks."""
+
+    NONE = auto()
+    QUEUED = auto()
+    """They waited for steps, as they do while sessions are not in step."""
+    QUEUED_ONLY = auto()
+    """The same, and without that wait they would pay."""
+    FEW = auto()
+    """So few were measured that a single slow one may be all."""
+
+
+_FIRST_SHARES = {Doubt.QUEUED: 0.05, Doubt.QUEUED_ONLY: 0.2}
+"""Of the time that the first look may take."""
 
 
 class Probing:
@@ -26,20 +43,20 @@ class Probing:
         """Whether a look is being taken."""
         return now_us < self._until_us
 
-    def due(self, now_us: int, *, lost_us: float, round_us: float, early: bool = False, doubtful: bool = False) -> bool:
+    def due(self, now_us: int, *, lost_us: float, round_us: float, doubt: Doubt = Doubt.NONE) -> bool:
         """Whether a round that takes so long, and loses so much of it, may be tried now.
 
-        With `early` the first looks may take more, each half of the one before: what has been measured may be of a
-        beginning in which sessions were not in step. When it is `doubtful`, it may take what it takes, for a round.
+        With some doubt the first looks may take more, each half of the one before; when next to nothing is known, one
+        may take what it takes, for a round.
         """
         if self.open(now_us):
             return True
         if self._closed_us is None:
             self._closed_us = now_us
-        share = max(_SHARE, _FIRST_SHARE / 2**self._looks) if early else _SHARE
-        wait_us = 0.0 if doubtful else _ROUNDS * lost_us / share
+        share = max(_SHARE, _FIRST_SHARES.get(doubt, 0.0) / 2**self._looks)
+        wait_us = 0.0 if doubt is Doubt.FEW else _ROUNDS * lost_us / share
         if now_us - self._closed_us < max(_LEAST_US, wait_us):
             return False
         self._looks += 1
-        self._closed_us = self._until_us = now_us + round((1 if doubtful else _ROUNDS) * round_us)
+        self._closed_us = self._until_us = now_us + round((1 if doubt is Doubt.FEW else _ROUNDS) * round_us)
         return True
