@@ -82,7 +82,7 @@ def regret(
     ] = 10.0,
     processes: Annotated[int, typer.Option(help="Runs at the same time.", min=1, max=256)] = 2,
     draft: Annotated[str, typer.Option(help="The draft of the real pair.")] = "bundled",
-    drafter: Annotated[str, typer.Option(help="How it drafts: model or mixed; empty takes what it is.")] = "mixed",
+    drafter: Annotated[str, typer.Option(help="How it drafts: model, lookup or mixed.")] = "mixed",
     json: options.Json = None,
     plot: options.Plot = None,
 ) -> None:

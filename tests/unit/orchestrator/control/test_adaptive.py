@@ -11,7 +11,6 @@ from foreword.protocol.words import Rule
 from orchestrator.control.adaptive import AdaptiveGamma, Bounds, Now, Why
 from orchestrator.control.costs import Costs, Round
 from orchestrator.control.memory import Learned, Link, Memory
-from orchestrator.control.probing import Probing
 from orchestrator.control.survival import Survival
 from orchestrator.measure.rounds import RoundParts
 
@@ -166,16 +165,6 @@ def test_temperatures_share_rates_by_band() -> None:
     assert bands == sorted(bands)
     assert bands[2] == bands[3]
     assert len(set(bands)) == 5
-
-
-def test_all_sessions_on_a_link_look_at_the_same_time_and_for_three_rounds() -> None:
-    probing = Probing()
-    assert not probing.due(0, lost_us=10_000, round_us=40_000)
-    assert not probing.due(2_900_000, lost_us=10_000, round_us=40_000)
-    assert probing.due(3_100_000, lost_us=10_000, round_us=40_000)
-    assert probing.due(3_200_000, lost_us=90_000, round_us=90_000)  # another session, in the same window
-    assert not probing.due(3_221_000, lost_us=10_000, round_us=40_000)
-    assert probing.due(6_300_000, lost_us=10_000, round_us=40_000)
 
 
 def test_the_network_of_long_ago_is_replaced_by_the_round_trip_of_now() -> None:

@@ -10,9 +10,11 @@ from orchestrator.measure.rounds import RoundParts
 STEP = 20_000
 
 
-def block(at_us: int, took_us: int, *, others_us: int = 0, own_us: float = 0.0, queue_us: int = 0) -> Round:
+def block(
+    at_us: int, took_us: int, *, kept: int = 1, others_us: int = 0, own_us: float = 0.0, queue_us: int = 0
+) -> Round:
     parts = RoundParts(0, 2_000, 0, None, queue_us, STEP, 0)
-    return Round(at_us, took_us, 1, 1, 1, parts, own_us=own_us, others_us=others_us)
+    return Round(at_us, took_us, 1, 1, kept, parts, own_us=own_us, others_us=others_us)
 
 
 def plain(at_us: int, took_us: int) -> Round:
@@ -26,6 +28,20 @@ def test_a_plain_step_would_wait_for_the_blocks_of_others_too() -> None:
         beside.add(block(30_000 * number, 26_000, others_us=6_000, own_us=1_000.0))
     assert alone.plain_us == STEP
     assert beside.plain_us == STEP + 6_000 - 1_000
+
+
+@pytest.mark.parametrize(
+    ("kept", "others_us"),
+    [
+        (0, 6_000),  # all of them would be better off without any
+        (1, 20_000),  # leases would have had a step meanwhile
+    ],
+)
+def test_no_plain_step_waits_for_what_nobody_needs(kept: int, others_us: int) -> None:
+    costs = Costs()
+    for number in range(8):
+        costs.add(block(60_000 * number, 26_000, kept=kept, others_us=others_us))
+    assert costs.plain_us == STEP
 
 
 def test_under_a_lease_it_is_what_tokens_take() -> None:
