@@ -29,7 +29,7 @@ from loadtest.simulator.scene import SECOND
 from loadtest.simulator.text import RIGHT
 from loadtest.simulator.wires import Wire
 from orchestrator.pools.targets import TargetPeer
-from target_service.core.estimates import Acceptance, Emitted, Replies, StepTimes
+from target_service.core.estimates import EVERY_KEEP, Acceptance, Emitted, Replies, StepTimes
 from target_service.core.policy import Arrival, Part, StartNow, StepPolicy
 from target_service.core.price import Rest, SmoothPrice, Steps, price
 from target_service.core.rest import StepRest
@@ -99,6 +99,7 @@ class SimTarget:
         self._sessions: dict[int, _Session] = {}
         self._by_ticket: dict[bytes, _Session] = {}
         self._replies = Replies(window=128)
+        self._acceptance = Acceptance(keep=EVERY_KEEP)
         self._stepping = self._considering = False
         self._wake: VirtualTimer | None = None
         self._last_us = 0
@@ -149,6 +150,7 @@ class SimTarget:
 
     def _open(self, command: TargetOpen) -> None:
         session = _Session(command.sid, base=len(command.tokens) - command.prompt_len)
+        session.acceptance = Acceptance(self._acceptance)
         self._sessions[command.sid] = session
         self._tell(TargetOpened(command.sid, 0, _LONGEST))
         if command.first is not None:

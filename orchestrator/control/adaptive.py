@@ -156,7 +156,7 @@ class AdaptiveGamma:
         lengths = values if cost is in_step else rates(kept, written, in_step, plain_us)
         gamma, why = bounds.most, Why.FIXED
         if not fixed:
-            gamma, why = self._among(values, lengths, lambda most: _Prospect(now, cost, plain_us, kept[:most]))
+            gamma, why = self._among(values, lengths, lambda most: _Prospect(now, cost, in_step, plain_us, kept[:most]))
         worth = max(lengths[gamma], 0.0) * (costs.modelled_us or candidate_us) + now.price
         # A draft compares the survival of what it has just drawn: the next candidate's is that times its own rate.
         rate = max(_LEAST_RATE, self._survival.rate)
@@ -178,16 +178,15 @@ class AdaptiveGamma:
                 return held, Why.KEPT
             return gamma, Why.BEST
         prospect = look(most)
-        in_step = lengths[gamma] > enough
-        return (prospect.gamma, Why.PROBE) if self._looks(prospect, in_step=in_step) else (0, Why.BEST)
+        return (prospect.gamma, Why.PROBE) if self._looks(prospect) else (0, Why.BEST)
 
-    def _looks(self, prospect: _Prospect, *, in_step: bool) -> bool:
-        """Whether it is time to look whether blocks would pay by now; `in_step` says that those that do not wait do."""
+    def _looks(self, prospect: _Prospect) -> bool:
+        """Whether it is time to look whether blocks would pay by now."""
         doubt = Doubt.NONE
         if self._costs.few and prospect.might_pay:
             doubt = Doubt.FEW
         elif self._costs.queue_us > _QUEUED * prospect.cost.fixed_us:
-            doubt = Doubt.QUEUED_ONLY if in_step else Doubt.QUEUED
+            doubt = Doubt.QUEUED_ONLY if prospect.would_pay else Doubt.QUEUED
         return self._probing.due(prospect.at_us, lost_us=prospect.lost_us, round_us=prospect.round_us, doubt=doubt)
 
 
@@ -197,7 +196,7 @@ class _Prospect:
     It takes longer than its tokens would have taken plainly, its rows take from others, and the change takes a step.
     """
 
-    def __init__(self, now: Now, cost: RoundCost, plain_us: float, kept: list[float]) -> None:
+    def __init__(self, now: Now, cost: RoundCost, in_step: RoundCost, plain_us: float, kept: list[float]) -> None:
         self.at_us = now.at_us
         self.cost = cost
         emitted = list(accumulate(kept, initial=1.0))
@@ -208,5 +207,11 @@ class _Prospect:
         self.gamma = min(range(1, len(losses)), key=losses.__getitem__)
         self.lost_us = max(0.0, losses[self.gamma]) + plain_us
         self.round_us = cost.fixed_us + cost.candidate_us * self.gamma
+        self.would_pay = any(
+            tokens * plain_us > HYSTERESIS * (in_step.fixed_us + in_step.candidate_us * gamma)
+            for gamma, tokens in enumerate(emitted)
+            if gamma
+        )
+        """Whether rounds that do not wait for steps would, if everybody took them: their rows are everybody's gain."""
         self.might_pay = emitted[-1] * plain_us > plain_us + (now.round_trip_us or 0)
         """Whether a round that takes nothing but the network and a step would: the least that is known not to be so."""

@@ -11,7 +11,7 @@ from itertools import accumulate
 from math import sqrt
 from operator import mul
 
-from orchestrator.control.likeness import SAMPLE, Likeness
+from foreword.likeness import Likeness, Member
 
 START_RATE = 0.7
 """Of candidates that are kept, before anything is known."""
@@ -44,8 +44,7 @@ class Survival:
         self._before = before
         self._likeness = Likeness()
         """Of the sessions that this one's rates are of all of."""
-        self._sample_kept = self._sample_tried = 0
-        """Since the last comparison with all."""
+        self._member = None if before is None else Member(before._likeness)
         self._growth = 1.0 / fade
         self._weight = 1.0
         self._kept: list[float] = []
@@ -122,8 +121,8 @@ class Survival:
 
     def _count(self, kept: int, tried: int, fade: float) -> None:
         """Count over all places; if the last rounds differ from those before by more than chance, forget the latter."""
-        if self._before is not None:
-            self._compare(kept, tried, self._before)
+        if self._before is not None and self._member is not None:
+            self._member.add(kept, tried, self._before.rate)
         self._all_kept += self._weight * kept
         self._all_tried += self._weight * tried
         self._new_kept = fade * self._new_kept + kept
@@ -136,13 +135,6 @@ class Survival:
         spread = sqrt(max(mean * (1.0 - mean), _LEAST_SPREAD) / self._new_tried)
         if abs(self._new_kept / self._new_tried - mean) > _SURPRISE * spread:
             self._weight *= _FORGETTING
-
-    def _compare(self, kept: int, tried: int, all_of_them: Survival) -> None:
-        """Let the link learn how far its sessions differ from each other."""
-        self._sample_kept, self._sample_tried = self._sample_kept + kept, self._sample_tried + tried
-        if self._sample_tried >= SAMPLE:
-            all_of_them._likeness.add(self._sample_kept, self._sample_tried, all_of_them.rate)
-            self._sample_kept = self._sample_tried = 0
 
     def _grow(self, places: int) -> None:
         missing = places - len(self._tried)

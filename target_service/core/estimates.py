@@ -6,6 +6,7 @@ from bisect import bisect_right, insort
 from collections import deque
 from statistics import median_low
 
+from foreword.likeness import Likeness, Member
 from foreword.protocol.info import CostPoint
 
 _QUANTILE = 0.5
@@ -16,6 +17,10 @@ and the others 10, a quantile of 0.9 says 10 of all.
 """
 _GRACE_US, _GRACE_SHARE = 250, 32
 """What a reply may take beyond the longest one and still be about to come: that, or a share of the longest."""
+_START_RATE, _START_WEIGHT = 0.7, 4.0
+"""Of candidates that are kept before anything is known, and for how many that counts."""
+EVERY_KEEP = 0.999
+"""For the rate of all sessions: it sets the price, which nobody wants to swing."""
 _SHORT_CONTEXT = 255
 """Contexts up to here count as one; longer ones fall into cells of powers of two."""
 _SETTLED = 3
@@ -72,22 +77,34 @@ class Emitted:
 class Acceptance:
     """Running estimate of the probability that a candidate is kept if all before it were.
 
-    What comes after the first refusal says nothing and is not counted.
+    What comes after the first refusal says nothing and is not counted. Sessions lean on what all of them have shown, by
+    how alike they are; each verification fades those before it.
     """
 
-    def __init__(self, start: float = 0.7, *, weight: float = 4.0, keep: float = 0.98) -> None:
-        """Begin as after `weight` candidates of which `start` were kept; each verification fades the others."""
-        self._kept, self._tried, self._keep = start * weight, weight, keep
+    def __init__(self, every: Acceptance | None = None, *, keep: float = 0.98) -> None:
+        self._every = every
+        self._likeness = Likeness()
+        self._member = None if every is None else Member(every._likeness)
+        self._kept = self._tried = 0.0
+        self._keep = keep
 
     @property
     def rate(self) -> float:
         """The estimate."""
-        return self._kept / self._tried
+        known, before = _START_WEIGHT, _START_RATE
+        if self._every is not None:
+            before = self._every.rate
+            known = self._every._likeness.weight(before)
+        return (self._kept + known * before) / (self._tried + known)
 
     def add(self, kept: int, offered: int) -> None:
         """Add one verification."""
+        tried = kept + (kept < offered)
         self._kept = self._keep * self._kept + kept
-        self._tried = self._keep * self._tried + kept + (kept < offered)
+        self._tried = self._keep * self._tried + tried
+        if self._every is not None and self._member is not None:
+            self._member.add(kept, tried, self._every.rate)
+            self._every.add(kept, offered)
 
 
 class StepTimes:

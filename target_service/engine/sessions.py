@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from foreword.protocol.messages import Block, LinkState, Receipt, Result, TargetOpen, VerdictNotice
 from foreword.runner.port import Runner
 from foreword.values import replace
-from target_service.core.estimates import Replies
+from target_service.core.estimates import EVERY_KEEP, Acceptance, Replies
 from target_service.core.session import opened
 from target_service.core.state import Answer, Bounds, Count, Free, HoldStep, Outcome, Phase, Tell
 from target_service.engine.guessing import Guessing
@@ -33,6 +33,8 @@ class Sessions:
         self._records: dict[tuple[int, int], Record] = {}
         self._by_ticket: dict[bytes, Record] = {}
         self._next_slot = 0
+        self._acceptance = Acceptance(keep=EVERY_KEEP)
+        """Of all sessions."""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -52,6 +54,7 @@ class Sessions:
         """Start a session with an empty slot, at the end of the line."""
         slot, self._next_slot = self._next_slot, self._next_slot + 1
         record = Record(stream, slot, opened(message, bounds), opened_us=now_us, salt=message.cache_salt)
+        record.acceptance = Acceptance(self._acceptance)
         self._runner.open(slot, salt=record.salt)
         self._line.enter(record)
         self._records[stream, message.sid] = record

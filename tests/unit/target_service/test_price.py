@@ -96,11 +96,11 @@ def test_a_price_is_smoothed_and_starts_where_it_is() -> None:
 
 
 def test_acceptance_counts_up_to_the_first_refusal() -> None:
-    acceptance = Acceptance(start=0.5, weight=2.0, keep=1.0)
+    acceptance = Acceptance(keep=1.0)
     acceptance.add(2, 4)  # three were decided: two kept, one refused
     acceptance.add(3, 3)
     acceptance.add(0, 0)
-    assert acceptance.rate == pytest.approx((1 + 2 + 3) / (2 + 3 + 3))
+    assert acceptance.rate == pytest.approx((0.7 * 4 + 2 + 3) / (4 + 3 + 3))
 
 
 def test_each_second_the_price_is_reported() -> None:
@@ -137,3 +137,15 @@ def test_at_the_last_row_that_costs_nothing_sessions_draw_the_same_line() -> Non
     assert found is not None
     left_us = (1 + 0.8 + 0.64 + 0.512 - 3 * found) / (20_000 + 3 * 2_000)  # of a session's tokens, its rows paid for
     assert left_us * 2_000 + found == pytest.approx((0.8**3 + 0.8**4) / 2)
+
+
+def test_sessions_lean_on_what_all_of_them_have_shown() -> None:
+    every = Acceptance(keep=0.999)
+    sessions = [Acceptance(every) for _ in range(4)]
+    for number in range(200):
+        for session in sessions:
+            session.add(number % 5, 4)  # four of five are kept, for all alike
+    fresh = Acceptance(every)
+    assert fresh.rate == every.rate
+    fresh.add(0, 4)
+    assert fresh.rate == pytest.approx(every.rate, abs=0.02)

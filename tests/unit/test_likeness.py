@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from orchestrator.control.likeness import SAMPLE, Likeness
+from foreword.likeness import SAMPLE, Likeness
 from orchestrator.control.survival import Survival
 
 

@@ -1,4 +1,4 @@
-"""How alike the sessions on a link are, and so how much the rate of all of them tells of one; pure."""
+"""How alike sessions are, and so how much the rate of all of them tells of one; pure."""
 
 from __future__ import annotations
 
@@ -33,6 +33,22 @@ class Likeness:
         between = self._excess / self._samples
         variance = _variance(rate)
         return min(_MOST, max(_LEAST, variance / between)) if between * _MOST > variance else _MOST
+
+
+class Member:
+    """A session among those that are compared."""
+
+    def __init__(self, likeness: Likeness) -> None:
+        self._likeness = likeness
+        self._kept = self._tried = 0
+        """Since the last comparison."""
+
+    def add(self, kept: int, tried: int, rate: float) -> None:
+        """Count candidates of its own, `rate` being that of all sessions."""
+        self._kept, self._tried = self._kept + kept, self._tried + tried
+        if self._tried >= SAMPLE:
+            self._likeness.add(self._kept, self._tried, rate)
+            self._kept = self._tried = 0
 
 
 def _variance(rate: float) -> float:
