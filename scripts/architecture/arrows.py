@@ -26,6 +26,7 @@ CODEC = "foreword.wire"
 PURE = (
     "foreword.errors",
     "foreword.values",
+    "foreword.likeness",
     "foreword.protocol",
     "foreword.laws",
     "foreword.addresses",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import sys
 from pathlib import Path
 
@@ -50,5 +51,7 @@ def test_this_process_is_the_client() -> None:
     assert pids["client"] == os.getpid()
     assert pids["draft"] == os.getppid()
     before = spent_ns(pids)
-    assert sum(range(200_000)) > 0
+    began_s = time.process_time()
+    while time.process_time() - began_s < 0.05:  # the kernel counts a running thread when it is interrupted, every 4 ms
+        pass
     assert difference_ms(before, spent_ns(pids), ["client"])["client"] > 0.0
