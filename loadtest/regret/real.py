@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from foreword.client import AsyncClient
@@ -28,8 +28,8 @@ CELLS = (
     Cell(0.8, 2, 16, "linear"),
 )
 TOKENS = 256
-_SECONDS = 12.0
-"""Of the closed loop, here as there: were it a number of texts, the last of many sessions would end theirs alone."""
+_PLAIN_SECONDS, _SECONDS = 4.0, 12.0
+"""Of the closed loops; were it a number of texts, the last of many sessions would end theirs alone."""
 _DRAFT_MS, _TARGET_MS = 2, 20
 _SEEDS = 5
 _MEASURED_GAMMA = 4
@@ -45,6 +45,8 @@ class Compared:
     virtual: float
     hop_ms: float
     """What a message takes beside the network, measured in a run of blocks of a fixed size."""
+    turn_ms: float
+    """What a step takes beside its model, measured in a run of plain decoding."""
 
     @property
     def ratio(self) -> float:
@@ -53,22 +55,24 @@ class Compared:
 
 
 async def compare(cell: Cell) -> Compared:
-    """Run a cell on this machine, and simulate it with what a message takes here."""
+    """Run a cell on this machine, and simulate it with what a message and a step take here."""
     async with Apart(_config(cell), rtt_ms=cell.rtt_ms) as stack, AsyncClient(stack.address) as client:
         await _one_each(client, cell, gamma=None)  # services, links and estimates are warm then
         hop_us = _hop_us(cell, await _one_each(client, cell, gamma=_MEASURED_GAMMA))
-        real = await _loop(client, cell)
+        plain = await _loop(client, cell, seconds=_PLAIN_SECONDS, gamma=0)
+        real = await _loop(client, cell, seconds=_SECONDS)
+    turn_ms = max(0.0, 1000.0 * cell.sessions / plain - COSTS[cell.cost].step_us(cell.sessions) / MS)
     scene = Scene(
         sessions=cell.sessions,
         seconds=_SECONDS,
         agreement=cell.scene(1.0).agreement,
         rtt_us=cell.scene(1.0).rtt_us,
-        step=COSTS[cell.cost],
+        step=replace(COSTS[cell.cost], base_ms=COSTS[cell.cost].base_ms + turn_ms),
         tokens=TOKENS,
         hop_us=hop_us,
     )
     virtual = fmean(Simulation(scene, Gamma(), seed=seed).run().tokens_s for seed in range(_SEEDS))
-    return Compared(cell, real, virtual, hop_us / MS)
+    return Compared(cell, real, virtual, hop_us / MS, turn_ms)
 
 
 async def _one_each(client: AsyncClient, cell: Cell, *, gamma: int | None) -> Sequence[Completion]:
@@ -78,22 +82,22 @@ async def _one_each(client: AsyncClient, cell: Cell, *, gamma: int | None) -> Se
     return await asyncio.gather(*asked)
 
 
-async def _loop(client: AsyncClient, cell: Cell) -> float:
-    """Let every session write text after text, for as long as a simulation goes on; return tokens a second."""
+async def _loop(client: AsyncClient, cell: Cell, *, seconds: float, gamma: int | None = None) -> float:
+    """Let every session write text after text for so long; return tokens a second."""
     came = 0
 
     async def session(number: int) -> None:
         nonlocal came
         for text in itertools.count(2):
             prompt = [number + 1, text % 60, text // 60 + 5]
-            async with client.stream(prompt, max_tokens=TOKENS, temperature=0.0) as events:
+            async with client.stream(prompt, max_tokens=TOKENS, temperature=0.0, gamma=gamma) as events:
                 async for event in events:
                     if isinstance(event, Delta):
                         came += len(event.ids)
 
     began = time.perf_counter()
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_SECONDS):
+        async with asyncio.timeout(seconds):
             await asyncio.gather(*(session(number) for number in range(cell.sessions)))
     return came / (time.perf_counter() - began)
 

@@ -100,10 +100,12 @@ def of_load(found: Sequence[Loaded]) -> Findings:
 
 def of_real(found: Sequence[Compared]) -> Findings:
     """Return how the virtual world compares with the real one."""
-    columns = ("cell", "tokens/s, real time", "virtual", "virtual over real", "a message takes, ms")
-    rows = tuple((one.cell.name, one.real, one.virtual, one.ratio, one.hop_ms) for one in found)
+    columns = ("cell", "tokens/s, real time", "virtual", "virtual over real", "a message takes, ms", "a step more, ms")
+    rows = tuple((one.cell.name, one.real, one.virtual, one.ratio, one.hop_ms, one.turn_ms) for one in found)
     figures = [
-        asdict(one.cell) | {"real": one.real, "virtual": one.virtual, "ratio": one.ratio, "hop_ms": one.hop_ms}
+        asdict(one.cell)
+        | {"real": one.real, "virtual": one.virtual, "ratio": one.ratio}
+        | {"hop_ms": one.hop_ms, "turn_ms": one.turn_ms}
         for one in found
     ]
     return Findings(
