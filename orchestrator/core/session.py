@@ -187,8 +187,11 @@ def _go_on(session: Session, result: Result, plan: RoundPlan) -> Outcome:
 
 
 def _lease_goes_on(session: Session, plan: RoundPlan) -> Outcome:
-    session, actions = advance_draft(session, plan)
-    if block_gamma(session, plan) > 0 or session.client_full or _outdated(session, plan):
+    block = block_gamma(session, plan) > 0
+    actions: tuple[Action, ...] = ()
+    if block or session.sequence.base - session.draft.base >= plan.stretch:
+        session, actions = advance_draft(session, plan)
+    if block or session.client_full or _outdated(session, plan):
         session, more = recall(session)
         return session, (*more, *actions)
     return session, actions

@@ -94,6 +94,8 @@ class RoundPlan:
     alternatives: int = 0
     lease: int | None = None
     """Longest lease; None is the rest of the budget."""
+    stretch: int = 1
+    """Leased tokens that are brought to the draft at once; fewer only when a block is wanted."""
     local: Drafter | None = None
     """What the target may draft with itself under a lease; None is plain steps."""
     local_most: int = 256
