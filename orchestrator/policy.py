@@ -15,8 +15,8 @@ MOST_THRESHOLD = 0.9
 FAR = 0.1
 """Share of the network in a round from which on a draft may send blocks before it knows the verdict."""
 STRETCH = 32
-"""Leased tokens that a draft is told of, and follows, at once: where it shares a machine with its target, one by one they
-took a seventh of the target's time."""
+"""Leased tokens that a draft is told of, and follows, at once: one by one they took a seventh of the time of a target
+on the same machine."""
 START_GAMMA = 4
 """Candidates of the first blocks, while nothing is measured yet."""
 
