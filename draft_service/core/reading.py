@@ -14,7 +14,7 @@ from foreword.values import replace
 
 FOLLOW_EVERY = 8
 """Tokens compared before a Follow goes out."""
-FOLLOW_MOST = 64
+FOLLOW_MOST = 32
 """Most tokens that one Follow compares; of a longer stretch, the newest."""
 
 

@@ -172,7 +172,10 @@ class AdaptiveGamma:
         most = min(bounds.most, bounds.start) if self._costs.young else bounds.most
         held = min(bounds.most, max(bounds.least, 0 if last.why is Why.PROBE else last.gamma))
         gamma = best(lengths, least=max(1, bounds.least), most=most)
-        enough = values[0] if last.why is Why.START or held > 0 else HYSTERESIS * values[0]
+        # A token that is slow for once is no reason to begin with blocks.
+        steady = 1.0 / (self._costs.steady_plain_us or 1.0 / values[0])
+        enough = values[0] if held > 0 and last.why is not Why.START else steady
+        enough *= 1.0 if last.why is Why.START or held > 0 else HYSTERESIS
         if bounds.least > 0 or values[gamma] > enough:
             if held > 0 and last.why is not Why.START and lengths[gamma] <= HYSTERESIS * lengths[held]:
                 return held, Why.KEPT

@@ -56,6 +56,8 @@ class Costs:
         self._by_model = self._by_lookup = 0.0
         """Candidates of recent blocks by who wrote them."""
         self._queue, self._wait, self._bare = Fading(), Fading(), Fading()
+        self._steady = Fading(fade=0.98, size=64)
+        """What tokens took plainly, of all sessions on the link, over longer than a machine stumbles for."""
         self._brought = self._took = 0.0
         """Tokens and microseconds of recent rounds."""
         self._rounds = self._results = 0
@@ -72,9 +74,12 @@ class Costs:
         elif seen.ordered == 0 and not seen.first:
             if seen.at_us - self._plain_at_us > _FRESH_US:
                 self._plain.clear()
+                self._steady.clear()
             self._plain_at_us = seen.at_us
             took_us = max(seen.took_us, seen.parts.verify_compute, 1)  # Results of several steps may come at once
             self._plain.add(took_us / (1 + seen.kept))
+            if self._link is None:
+                self._steady.add(took_us / (1 + seen.kept))
         if self._link is not None:
             self._link.add(seen)
 
@@ -146,6 +151,12 @@ class Costs:
         every = self if self._link is None else self._link
         pays = every._brought * (self._bare.median or 0.0) > every._took
         return step + (self._wait.median or 0.0 if pays else 0.0)
+
+    @property
+    def steady_plain_us(self) -> float | None:
+        """The same for who decodes plainly and thinks of blocks: not longer than it has been for a while."""
+        plain, steady = self.plain_us, None if self._link is None else self._link._steady.median
+        return plain if plain is None or steady is None else min(plain, steady)
 
     @property
     def network_share(self) -> float:

@@ -65,3 +65,17 @@ def test_a_session_without_rounds_of_late_goes_by_those_of_others() -> None:
     assert left.queue_us == 0
     left.add(block(now_us, 30_000, queue_us=5_000))
     assert left.fixed_us(now_us, None) != pytest.approx(20_000), "it has newer ones of its own"
+
+
+def test_a_token_that_is_slow_for_once_is_no_reason_to_begin_with_blocks() -> None:
+    link = Costs()
+    costs = Costs(link)
+    for number in range(60):
+        costs.add(plain(20_000 * number, 20_000))
+    for number in range(60, 70):
+        costs.add(plain(20_000 * number, 35_000))
+    assert costs.plain_us == 35_000
+    assert costs.steady_plain_us == 20_000
+    for number in range(70, 140):
+        costs.add(plain(35_000 * number, 35_000))
+    assert costs.steady_plain_us == 35_000, "that is how busy the target is now"
