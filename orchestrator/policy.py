@@ -158,7 +158,7 @@ class _SessionPlans:
         ways = self._ways
         local = view.local if ways.local and self._gamma.speculates else None
         if choice.gamma == 0:
-            return RoundPlan(gamma=0, wait_us=0, stretch=_stretch(choice), local=local, local_most=self._most)
+            return RoundPlan(gamma=0, wait_us=0, stretch=stretch(choice), local=local, local_most=self._most)
         wait_us = self._waits.wait_us(view)
         return RoundPlan(
             gamma=choice.gamma,
@@ -173,7 +173,7 @@ class _SessionPlans:
         )
 
 
-def _stretch(choice: Choice) -> int:
+def stretch(choice: Choice) -> int:
     """Return how many tokens of a lease are brought to the draft at once."""
     plain, *blocks = choice.rates or (0.0,)
     best = max(blocks, default=0.0)
