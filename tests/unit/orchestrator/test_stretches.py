@@ -1,6 +1,8 @@
-"""How seldom a draft is told of leased tokens: they cost it and its target time, and matter only where blocks may pay."""
+"""How seldom a draft is told of leased tokens: that takes time, and matters only where blocks may pay."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import pytest
 
@@ -32,7 +34,7 @@ def test_a_suspect_draft_is_told_of_its_lease_in_stretches() -> None:
     draft.silent_to_target = True
     world.clock.run_for(3_000_000)
     bases = [c.base for c in draft.sent if isinstance(c, Advance) and c.gamma == 0]
-    gaps = [after - before for before, after in zip(bases, bases[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(bases)]
     assert max(gaps) == STRETCH
     world.clock.run()
     assert tuple(recorder.tokens) == text_after((1, 2, 3), 400)
