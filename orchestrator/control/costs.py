@@ -17,6 +17,8 @@ _FEW = 3
 _YOUNG, _LINK_YOUNG = 6, 64
 """Results of a session, and of all on its link, in which what is measured may be of the beginning only."""
 _FADE = 0.9
+_UNWAITED = 0.25
+"""Of plain steps, those that have not waited for anybody, at least."""
 _KEEP = 0.98
 """Of rounds before, in what rounds bring and take."""
 
@@ -58,6 +60,8 @@ class Costs:
         self._queue, self._wait, self._bare = Fading(), Fading(), Fading()
         self._steady = Fading(fade=0.98, size=64)
         """What tokens took plainly, of all sessions on the link, over longer than a machine stumbles for."""
+        self._turn = Fading(fade=0.98, size=64)
+        """What they took beside the step itself: the target's own work between two steps, and waiting for others."""
         self._brought = self._took = 0.0
         """Tokens and microseconds of recent rounds."""
         self._rounds = self._results = 0
@@ -80,6 +84,7 @@ class Costs:
             self._plain.add(took_us / (1 + seen.kept))
             if self._link is None:
                 self._steady.add(took_us / (1 + seen.kept))
+                self._turn.add(float(took_us - min(took_us, seen.parts.verify_compute)))
         if self._link is not None:
             self._link.add(seen)
 
@@ -140,8 +145,9 @@ class Costs:
         """What a token takes without a draft, as busy as the target is now; None before there was a Result.
 
         Measured under a lease while there is one; else the steps in which blocks are verified, less their own rows, and
-        what those steps would have waited for the blocks of others. The latter not where all of them were better off
-        without any: then each would stay for fear of the others' waits.
+        what passes between two steps: what the target did there under leases, and what it would have waited for the
+        blocks of others. The latter not where all of them were better off without any: then each would stay for fear of
+        the others' waits.
         """
         plain, step = self._plain.median, self._step.median
         if plain is not None and (step is None or self._plain_at_us >= self._round_us):
@@ -150,7 +156,8 @@ class Costs:
             return None if self._link is None else self._link.plain_us
         every = self if self._link is None else self._link
         pays = every._brought * (self._bare.median or 0.0) > every._took
-        return step + (self._wait.median or 0.0 if pays else 0.0)
+        wait_us = self._wait.median or 0.0 if pays else 0.0
+        return step + max(wait_us, every._turn.quantile(_UNWAITED) or 0.0)
 
     @property
     def steady_plain_us(self) -> float | None:

@@ -79,3 +79,12 @@ def test_a_token_that_is_slow_for_once_is_no_reason_to_begin_with_blocks() -> No
     for number in range(70, 140):
         costs.add(plain(35_000 * number, 35_000))
     assert costs.steady_plain_us == 35_000, "that is how busy the target is now"
+
+
+def test_what_a_target_does_between_two_plain_steps_is_part_of_them() -> None:
+    link = Costs()
+    costs = Costs(link)
+    for number in range(20):
+        costs.add(plain(23_000 * number, 23_000 if number % 2 else 29_000))  # every other one waits for somebody
+    costs.add(block(500_000, 26_000))
+    assert costs.plain_us == STEP + 3_000
