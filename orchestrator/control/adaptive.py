@@ -172,9 +172,9 @@ class AdaptiveGamma:
         most = min(bounds.most, bounds.start) if self._costs.young else bounds.most
         held = min(bounds.most, max(bounds.least, 0 if last.why is Why.PROBE else last.gamma))
         gamma = best(lengths, least=max(1, bounds.least), most=most)
-        # A token that is slow for once is no reason to begin with blocks.
-        steady = 1.0 / (self._costs.steady_plain_us or 1.0 / values[0])
-        enough = values[0] if held > 0 and last.why is not Why.START else steady
+        enough = values[0]
+        if last.why is Why.START or last.gamma == 0:  # a token that is slow for once is no reason to begin with blocks
+            enough = 1.0 / (self._costs.steady_plain_us or 1.0 / values[0])
         enough *= 1.0 if last.why is Why.START or held > 0 else HYSTERESIS
         if bounds.least > 0 or values[gamma] > enough:
             if held > 0 and last.why is not Why.START and lengths[gamma] <= HYSTERESIS * lengths[held]:
@@ -188,8 +188,10 @@ class AdaptiveGamma:
         doubt = Doubt.NONE
         if self._costs.few and prospect.might_pay:
             doubt = Doubt.FEW
+        elif prospect.would_pay:
+            doubt = Doubt.TOGETHER
         elif self._costs.queue_us > _QUEUED * prospect.cost.fixed_us:
-            doubt = Doubt.QUEUED_ONLY if prospect.would_pay else Doubt.QUEUED
+            doubt = Doubt.QUEUED
         return self._probing.due(prospect.at_us, lost_us=prospect.lost_us, round_us=prospect.round_us, doubt=doubt)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from statistics import median_low
 from typing import NamedTuple
 
 from orchestrator.control.fading import Fading
@@ -11,6 +13,8 @@ _FRESH_US = 1_500_000
 """How old what rounds have measured may be: by then the link has echoed a liveness frame again."""
 _OLD = 4
 """Rounds after which those of others tell more than the own ones of a session that has none any more."""
+_STEADY_US = 1_000_000
+"""How long a machine does not stumble for."""
 _ENOUGH = 3
 _FEW = 3
 """Rounds of a link in which a single slow one may be all that is known."""
@@ -58,8 +62,8 @@ class Costs:
         self._by_model = self._by_lookup = 0.0
         """Candidates of recent blocks by who wrote them."""
         self._queue, self._wait, self._bare = Fading(), Fading(), Fading()
-        self._steady = Fading(fade=0.98, size=64)
-        """What tokens took plainly, of all sessions on the link, over longer than a machine stumbles for."""
+        self._steady: deque[tuple[int, float]] = deque(maxlen=64)
+        """When tokens came plainly, and what they took, of all sessions on the link."""
         self._turn = Fading(fade=0.98, size=64)
         """What they took beside the step itself: the target's own work between two steps, and waiting for others."""
         self._brought = self._took = 0.0
@@ -78,12 +82,11 @@ class Costs:
         elif seen.ordered == 0 and not seen.first:
             if seen.at_us - self._plain_at_us > _FRESH_US:
                 self._plain.clear()
-                self._steady.clear()
             self._plain_at_us = seen.at_us
             took_us = max(seen.took_us, seen.parts.verify_compute, 1)  # Results of several steps may come at once
             self._plain.add(took_us / (1 + seen.kept))
             if self._link is None:
-                self._steady.add(took_us / (1 + seen.kept))
+                self._steady.append((seen.at_us, took_us / (1 + seen.kept)))
                 self._turn.add(float(took_us - min(took_us, seen.parts.verify_compute)))
         if self._link is not None:
             self._link.add(seen)
@@ -162,8 +165,11 @@ class Costs:
     @property
     def steady_plain_us(self) -> float | None:
         """The same for who decodes plainly and thinks of blocks: not longer than it has been for a while."""
-        plain, steady = self.plain_us, None if self._link is None else self._link._steady.median
-        return plain if plain is None or steady is None else min(plain, steady)
+        plain, link = self.plain_us, self._link
+        if plain is None or link is None:
+            return plain
+        lately = [took_us for at_us, took_us in link._steady if at_us > link._plain_at_us - _STEADY_US]
+        return min(plain, median_low(lately)) if lately else plain
 
     @property
     def network_share(self) -> float:

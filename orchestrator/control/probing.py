@@ -17,13 +17,13 @@ class Doubt(Enum):
     NONE = auto()
     QUEUED = auto()
     """They waited for steps, as they do while sessions are not in step."""
-    QUEUED_ONLY = auto()
-    """The same, and without that wait they would pay."""
+    TOGETHER = auto()
+    """If all sessions took them, without waiting for each other's steps, all would gain."""
     FEW = auto()
     """So few were measured that a single slow one may be all."""
 
 
-_FIRST_SHARES = {Doubt.QUEUED: 0.05, Doubt.QUEUED_ONLY: 0.2}
+_FIRST_SHARES = {Doubt.QUEUED: 0.05, Doubt.TOGETHER: 0.2}
 """Of the time that the first look may take."""
 
 

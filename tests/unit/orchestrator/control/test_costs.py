@@ -68,16 +68,15 @@ def test_a_session_without_rounds_of_late_goes_by_those_of_others() -> None:
 
 
 def test_a_token_that_is_slow_for_once_is_no_reason_to_begin_with_blocks() -> None:
-    link = Costs()
-    costs = Costs(link)
-    for number in range(60):
-        costs.add(plain(20_000 * number, 20_000))
-    for number in range(60, 70):
-        costs.add(plain(20_000 * number, 35_000))
+    costs, now_us = Costs(Costs()), 0
+    for took_us in (20_000,) * 60 + (35_000,) * 10:
+        now_us += took_us
+        costs.add(plain(now_us, took_us))
     assert costs.plain_us == 35_000
     assert costs.steady_plain_us == 20_000
-    for number in range(70, 140):
-        costs.add(plain(35_000 * number, 35_000))
+    for _ in range(40):
+        now_us += 35_000
+        costs.add(plain(now_us, 35_000))
     assert costs.steady_plain_us == 35_000, "that is how busy the target is now"
 
 
