@@ -14,6 +14,8 @@ from orchestrator.core.state import RoundPlan
 MOST_THRESHOLD = 0.9
 FAR = 0.1
 """Share of the network in a round from which on a draft may send blocks before it knows the verdict."""
+SHORT_STRETCH, _FEW_KNOWN = 8, 256
+"""Leased tokens that a draft follows at once while fewer candidates than that are known."""
 STRETCH, FARTHER, LONGEST_STRETCH = 32, 0.1, 128
 """Leased tokens that a draft is told of, and follows, at once; for each tenth by which plain decoding is better than
 blocks twice as many, up to the last: the text has to change more until they pay. One by one they took a seventh of the
@@ -158,7 +160,9 @@ class _SessionPlans:
         ways = self._ways
         local = view.local if ways.local and self._gamma.speculates else None
         if choice.gamma == 0:
-            return RoundPlan(gamma=0, wait_us=0, stretch=stretch(choice), local=local, local_most=self._most)
+            return RoundPlan(
+                gamma=0, wait_us=0, stretch=stretch(choice, self._control.known), local=local, local_most=self._most
+            )
         wait_us = self._waits.wait_us(view)
         return RoundPlan(
             gamma=choice.gamma,
@@ -173,8 +177,10 @@ class _SessionPlans:
         )
 
 
-def stretch(choice: Choice) -> int:
-    """Return how many tokens of a lease are brought to the draft at once."""
+def stretch(choice: Choice, known: float) -> int:
+    """Return how many tokens of a lease are brought to the draft at once; `known` counts candidates that tell of it."""
+    if known < _FEW_KNOWN:
+        return SHORT_STRETCH
     plain, *blocks = choice.rates or (0.0,)
     best = max(blocks, default=0.0)
     if best <= 0.0:

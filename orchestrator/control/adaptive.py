@@ -103,6 +103,11 @@ class AdaptiveGamma:
         """Share of the network in what a round takes beside drafting, as it was at the newest choice."""
         return self._network_share
 
+    @property
+    def known(self) -> float:
+        """From how many candidates the rates are."""
+        return self._survival.known
+
     def moved(self, survival: Survival, costs: Costs, probing: Probing) -> None:
         """Another draft or target, or both: what was learned about the ones before does not hold for them."""
         self._survival, self._costs, self._probing = survival, costs, probing

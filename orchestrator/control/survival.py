@@ -67,6 +67,12 @@ class Survival:
         """For how many candidates counts what was known before this session."""
         return _START_WEIGHT if self._before is None else self._before._likeness.weight(self._before.rate)
 
+    @property
+    def known(self) -> float:
+        """How many candidates of all sessions tell of one."""
+        every = self if self._before is None else self._before
+        return every._all_tried / every._weight
+
     def verified(self, kept: int, offered: int, ordered: int) -> None:
         """Learn from a block of `offered` candidates where `ordered` were allowed."""
         if ordered > len(self._tried):

@@ -8,7 +8,7 @@ import pytest
 
 from foreword.protocol.messages import Advance
 from orchestrator.control.adaptive import Choice, Why
-from orchestrator.policy import LONGEST_STRETCH, STRETCH, stretch
+from orchestrator.policy import LONGEST_STRETCH, SHORT_STRETCH, STRETCH, stretch
 from tests.unit.orchestrator.world import World, text_after
 
 
@@ -23,7 +23,11 @@ from tests.unit.orchestrator.world import World, text_after
     ],
 )
 def test_the_further_blocks_are_from_paying_the_longer_it_is(rates: tuple[float, ...], tokens: int) -> None:
-    assert stretch(Choice(0, Why.BEST, rates=rates)) == tokens
+    assert stretch(Choice(0, Why.BEST, rates=rates), 1000.0) == tokens
+
+
+def test_while_little_is_known_a_draft_follows_closely() -> None:
+    assert stretch(Choice(0, Why.BEST, rates=(1.0, 0.5)), 40.0) == SHORT_STRETCH
 
 
 def test_a_suspect_draft_is_told_of_its_lease_in_stretches() -> None:
