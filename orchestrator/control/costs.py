@@ -214,8 +214,9 @@ class Costs:
         Measured in rounds while there are some. Where the last one is long ago, the network is taken from the round
         trip of the draft's link as it is now, and what the network took beyond that when blocks went over it.
         """
-        if self._rounds_of_now is not self:
-            return self._rounds_of_now.fixed_us(now_us, round_trip_us)
+        source = self._rounds_of_now
+        if source is not self:
+            return source.fixed_us(now_us, round_trip_us)
         old = now_us - self._round_us > _FRESH_US
         local, surplus = self._local.median, self._surplus.median
         if old and round_trip_us is not None and local is not None and surplus is not None:
