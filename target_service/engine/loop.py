@@ -12,6 +12,7 @@ from foreword.runner.port import Runner
 from target_service.core.budget import Budget
 from target_service.core.estimates import StepTimes
 from target_service.core.policy import Decision, Part, StartNow, StepPolicy
+from target_service.core.precedence import results_wait_us
 from target_service.core.price import Rest, SmoothPrice, Steps
 from target_service.core.rest import StepRest
 from target_service.core.state import Phase
@@ -152,14 +153,20 @@ class Engine:
         self._hear_of_running()
         findings = self._stepper.judge(plan, logits)
         times = StepSpan(started_us, forwarded_us, self._now(), rows, rest)
-        verified, guessed = self._stepper.tell_drafts(findings), plan.guessed
+        verified, guessed, wait_us = self._stepper.tell_drafts(findings), plan.guessed, results_wait_us(plan.lags_us)
         self._send(self._outbox.take_answers())
         self._stepper.apply(findings, times, opened=plan.opened)
         self._stepper.settle(plan, times.done_us)
         self._stepped_us = times.done_us
         self._times.add(rows, context, step_us=times.compute_us)
         self._recent.append(times.compute_us)
+        self._give_way(wait_us)
         self._send([*self._outbox.take_rest(), _step_report(plan, times, verified=verified, guessed=guessed)])
+
+    def _give_way(self, wait_us: int) -> None:
+        """Let verdicts get to their drafts first, unless there is something else to do (docs/decisions/0019)."""
+        if wait_us and not self._postponed and not self._outlook.ready().rows:
+            self._postponed = [message for batch in self._channel.receive(wait_us / 1e6) for message in batch]
 
     def _hear_of_running(self) -> None:
         """Let Recall and Close reach sessions that are in the step that just ran; the rest waits its turn."""

@@ -72,6 +72,13 @@ class Plan:
         return [record.ready_us for record, _ in self.works if record.session.block is not None]
 
     @property
+    def lags_us(self) -> list[int]:
+        """How much later than its Commit each block was there, [0] with works that have none; asked before applying."""
+        if any(record.session.block is None for record, _ in self.works):
+            return [0]
+        return [record.lag_us or 0 for record, _ in self.works]
+
+    @property
     def mean_context(self) -> int:
         """Mean length of the sequences in the step."""
         lengths = [work.cached for _, work in self.works] + [piece.record.session.cached for piece in self.pieces]
