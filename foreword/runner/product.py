@@ -12,7 +12,7 @@ from torch import nn
 from foreword.runner.kernels.codes import largest_code
 from foreword.runner.kernels.common import Floats
 from foreword.runner.kernels.panels import LANES
-from foreword.runner.kernels.products import Bytes, Narrow, Panels, Wide, pairs_of, panels_of, product
+from foreword.runner.kernels.products import GROUP, Bytes, Narrow, Panels, Wide, pairs_of, panels_of, product
 from foreword.runner.narrow import narrowed
 
 
@@ -36,7 +36,8 @@ class Product:
 def weights_of(products: Sequence[Sequence[nn.Linear]], *, narrow: bool) -> Wide | Narrow:
     """Return the weights of products of one shape, each of one linear layer or of several side by side."""
     weights = [torch.cat([layer.weight.detach() for layer in layers]) for layers in products]
-    biases = np.stack([_by_panel(torch.cat([_bias(layer) for layer in layers])) for layers in products])
+    group = GROUP if narrow else 1
+    biases = np.stack([_by_panel(torch.cat([_bias(layer) for layer in layers]), group) for layers in products])
     outputs, length = weights[0].shape
     if not narrow:
         panels: Any = np.stack([panels_of(_plain(weight)) for weight in weights])
@@ -46,13 +47,13 @@ def weights_of(products: Sequence[Sequence[nn.Linear]], *, narrow: bool) -> Wide
     for weight in weights:
         rounded, scale = narrowed(weight)
         codes.append(pairs_of(rounded.numpy()))
-        scales.append(_by_panel(scale))
+        scales.append(_by_panel(scale, group))
     return Narrow(np.stack(codes), biases, outputs, np.stack(scales), largest_code(length))
 
 
-def _by_panel(values: torch.Tensor) -> Floats:
-    """Return a value for each output [O] as float32 [O / 16, 16], filled up with zeros."""
-    filled: Floats = np.zeros((-(-values.numel() // LANES), LANES), np.float32)
+def _by_panel(values: torch.Tensor, group: int) -> Floats:
+    """Return a value for each output [O] as float32 [O / 16, 16], filled up with zeros to whole groups of panels."""
+    filled: Floats = np.zeros((-(-values.numel() // (group * LANES)) * group, LANES), np.float32)
     filled.reshape(-1)[: values.numel()] = values.reshape(-1).float().numpy()
     return filled
 

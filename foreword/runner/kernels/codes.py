@@ -36,6 +36,15 @@ def largest_code(length: int) -> int:
     return min(_LARGEST, _SUM // (_WEIGHT * max(1, length)))
 
 
+@njit(fastmath={"reassoc"}, cache=True, nogil=True)
+def _is_odd(row: Floats) -> bool:
+    """Whether something in a row is not a number, or is infinite: 0 times that is not 0."""
+    total = np.float32(0)
+    for value in row:
+        total += value * np.float32(0)
+    return bool(total != np.float32(0))
+
+
 @njit(fastmath={"nnan", "ninf"}, cache=True, nogil=True)
 def _largest(row: Floats) -> np.float32:
     largest = np.float32(0)
@@ -53,82 +62,88 @@ def encode(rows: Floats, most: int, codes: Codes, scales: Floats) -> None:
     count, length = rows.shape
     for n in range(count):
         row, line = rows[n], codes[n]
-        total = np.float32(0)
-        for value in row:
-            total += value * np.float32(0)  # 0, or not a number
-        largest = _largest(row)
-        if total != np.float32(0):
+        if _is_odd(row):
             scales[n] = np.float32(np.nan)
             line[:] = 0
             continue
+        largest = _largest(row)
         scales[n] = largest / np.float32(most)
         inverse = np.float32(most) / largest if largest > np.float32(0) else np.float32(0)
         for k in range(length):
-            line[k] = np.int16(np.rint(row[k] * inverse))
+            line[k] = np.int16(np.int32(np.rint(row[k] * inverse)))  # there is an instruction for the first step
         line[length:] = 0
 
 
-def codes_times_panel(count: int) -> Callable[..., None]:
-    """Return the loop for `count` rows, as an intrinsic that compiled code calls.
+def codes_times_panels(rows: int, panels: int) -> Callable[..., None]:
+    """Return the loop for so many rows and panels, as an intrinsic that compiled code calls.
 
     Its arguments are panels int8 [P, K / 2, 16, 2], codes int16 [N, K], their scales float32 [N], scales and biases of
-    columns float32 [P, 16], out float32 [N, …], the number of a panel, the first row, and the first column of `out`.
-    All lie without gaps, and K is even.
+    columns float32 [P, 16], out float32 [N, …], the number of the first panel, and the first row. All lie without
+    gaps, and K is even. Every row and panel has a sum of its own: a few of them wait for each other's additions, more
+    than there are registers for go through memory.
     """
 
     @intrinsic
     def product(
-        context: Any, panels: Any, codes: Any, sizes: Any, scales: Any, biases: Any, out: Any, panel: Any, row: Any
+        context: Any, panels_: Any, codes: Any, sizes: Any, scales: Any, biases: Any, out: Any, panel: Any, row: Any
     ) -> Any:
-        signature = types.void(panels, codes, sizes, scales, biases, out, types.intp, types.intp)
-        return signature, _code(count)
+        signature = types.void(panels_, codes, sizes, scales, biases, out, types.intp, types.intp)
+        return signature, _code(rows, panels)
 
     return product
 
 
-def _code(count: int) -> Callable[..., Any]:
+def _code(rows: int, panels: int) -> Callable[..., Any]:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         arrays = [
             context.make_array(kind)(context, builder, a) for kind, a in zip(signature.args, args[:6], strict=False)
         ]
-        panels, codes, sizes, scales, biases, out = arrays
+        weights, codes, sizes, scales, biases, out = arrays
         panel, row = args[6:]
-        pairs = cgutils.unpack_tuple(builder, panels.shape)[1]  # type: ignore[no-untyped-call]
+        pairs = cgutils.unpack_tuple(builder, weights.shape)[1]  # type: ignore[no-untyped-call]
         width = cgutils.unpack_tuple(builder, out.shape)[1]  # type: ignore[no-untyped-call]
         length = builder.mul(pairs, _I64(2))
-        first = builder.mul(panel, _I64(LANES))
-        weights = builder.gep(panels.data, [builder.mul(first, length)])
-        lines = [builder.add(row, _I64(m)) for m in range(count)]
+        firsts = [builder.mul(builder.add(panel, _I64(p)), _I64(LANES)) for p in range(panels)]
+        beginnings = [builder.gep(weights.data, [builder.mul(first, length)]) for first in firsts]
+        lines = [builder.add(row, _I64(m)) for m in range(rows)]
         sources = [
             builder.bitcast(builder.gep(codes.data, [builder.mul(line, length)]), _I32.as_pointer()) for line in lines
         ]
-        scale = _vector(builder, scales.data, first)
-        bias = _vector(builder, biases.data, first)
-        for line, total in zip(lines, _loop(builder, weights, sources, pairs), strict=True):
-            size = spread(builder, builder.load(builder.gep(sizes.data, [line])), _FLOATS)
-            value = builder.fmul(builder.sitofp(total, _FLOATS), builder.fmul(scale, size))
-            place = builder.gep(out.data, [builder.add(builder.mul(line, width), first)])
-            builder.store(builder.fadd(value, bias), builder.bitcast(place, _FLOATS.as_pointer()), align=4)
+        totals = _loop(builder, beginnings, sources, pairs)
+        for first, column in zip(firsts, totals, strict=True):
+            scale = _vector(builder, scales.data, first)
+            bias = _vector(builder, biases.data, first)
+            for line, total in zip(lines, column, strict=True):
+                size = spread(builder, builder.load(builder.gep(sizes.data, [line])), _FLOATS)
+                value = builder.fmul(builder.sitofp(total, _FLOATS), builder.fmul(scale, size))
+                place = builder.gep(out.data, [builder.add(builder.mul(line, width), first)])
+                builder.store(builder.fadd(value, bias), builder.bitcast(place, _FLOATS.as_pointer()), align=4)
         return context.get_dummy_value()
 
     return generate
 
 
-def _loop(builder: Any, weights: Any, sources: list[Any], pairs: Any) -> list[Any]:
-    """Return the sums over `pairs` (not 0) of each source's pair times 16 pairs of weights, as vectors."""
+def _loop(builder: Any, weights: list[Any], sources: list[Any], pairs: Any) -> list[list[Any]]:
+    """Return, panel by panel, the sums over `pairs` (not 0) of each source's pair times 16 pairs of weights."""
     before, body, after = builder.block, builder.append_basic_block("panel"), builder.append_basic_block("sums")
     builder.branch(body)
     builder.position_at_end(body)
-    k, totals = builder.phi(_I64), [builder.phi(_SUMS) for _ in sources]
+    k = builder.phi(_I64)
     k.add_incoming(_I64(0), before)
-    place = builder.gep(weights, [builder.mul(k, _I64(2 * LANES))])
-    both = builder.sext(builder.load(builder.bitcast(place, _BYTES.as_pointer()), align=1), _PAIRS)
-    added = []
-    for total, source in zip(totals, sources, strict=True):
+    totals = [[builder.phi(_SUMS) for _ in sources] for _ in weights]
+    values = []
+    for source in sources:
         pair = spread(builder, builder.load(builder.gep(source, [k]), align=2), _SUMS)
-        added.append(builder.add(total, _pair_sums(builder, both, builder.bitcast(pair, _PAIRS))))
-        total.add_incoming(ir.Constant(_SUMS, [0] * LANES), before)
-        total.add_incoming(added[-1], body)
+        values.append(builder.bitcast(pair, _PAIRS))
+    added: list[list[Any]] = []
+    for begin, column in zip(weights, totals, strict=True):
+        place = builder.gep(begin, [builder.mul(k, _I64(2 * LANES))])
+        both = builder.sext(builder.load(builder.bitcast(place, _BYTES.as_pointer()), align=1), _PAIRS)
+        added.append([])
+        for total, value in zip(column, values, strict=True):
+            added[-1].append(builder.add(total, _pair_sums(builder, both, value)))
+            total.add_incoming(ir.Constant(_SUMS, [0] * LANES), before)
+            total.add_incoming(added[-1][-1], body)
     following = builder.add(k, _I64(1))
     k.add_incoming(following, body)
     builder.cbranch(builder.icmp_signed("<", following, pairs), body, after)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import binding
 from numba import config, njit, set_num_threads
 
 Floats = npt.NDArray[np.float32]
@@ -44,3 +45,8 @@ def exponentials(values: Floats, bits: Integers) -> None:
 def use_threads(count: int) -> None:
     """Have this thread's kernels run on so many threads, as far as the process was started for them."""
     set_num_threads(min(count, config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+
+
+def has_many_registers() -> bool:
+    """Whether this machine has 32 registers of 16 float32 each, as AVX-512 does."""
+    return bool(binding.get_host_cpu_features().get("avx512f", False))

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from numba import njit, prange
 from numba.extending import overload
 
-from foreword.runner.kernels.codes import Codes, codes_times_panel, encode
-from foreword.runner.kernels.common import Floats
+from foreword.runner.kernels.codes import Codes, codes_times_panels, encode
+from foreword.runner.kernels.common import Floats, has_many_registers
 from foreword.runner.kernels.panels import LANES, MOST_ROWS, rows_times_panel
 
 Panels = npt.NDArray[np.float32] | npt.NDArray[np.uint16]
@@ -22,11 +22,17 @@ _TOGETHER = 96
 
 _one, _two, _three = rows_times_panel(1), rows_times_panel(2), rows_times_panel(3)
 _four, _five, _six = rows_times_panel(4), rows_times_panel(5), rows_times_panel(MOST_ROWS)
-_one_code, _two_codes, _three_codes = codes_times_panel(1), codes_times_panel(2), codes_times_panel(3)
-_four_codes = codes_times_panel(4)
 
-_MOST_CODES = 4
-"""Rows of codes that share a panel."""
+GROUP = 4
+"""Panels of int8 that are taken together: with one of them, additions of few rows would wait for each other."""
+_WIDE = has_many_registers()
+_FEW_CODES, _MOST_CODES = 4, 8 if _WIDE else 4
+"""Rows of codes that share panels."""
+_BY_ONE, _BY_TWO, _BY_THREE, _BY_FOUR, _BY_EIGHT = (4, 4, 4, 4, 2) if _WIDE else (4, 2, 1, 1, 1)
+"""Panels that one, two, … rows take at once: as many sums as registers hold."""
+_one_code, _two_codes = codes_times_panels(1, _BY_ONE), codes_times_panels(2, _BY_TWO)
+_three_codes, _four_codes = codes_times_panels(3, _BY_THREE), codes_times_panels(4, _BY_FOUR)
+_eight_codes = codes_times_panels(8, _BY_EIGHT)
 
 
 def panels_of(weight: Panels) -> Panels:
@@ -38,9 +44,9 @@ def panels_of(weight: Panels) -> Panels:
 
 
 def pairs_of(weight: Bytes) -> Bytes:
-    """Return an int8 weight [O, K] as panels [O / 16, K / 2, 16, 2], filled up with zeros."""
+    """Return an int8 weight [O, K] as panels [O / 16, K / 2, 16, 2], filled up with zeros to whole groups of panels."""
     outputs, length = weight.shape
-    filled = np.zeros((-(-outputs // LANES) * LANES, -(-length // 2) * 2), np.int8)
+    filled = np.zeros((-(-outputs // (GROUP * LANES)) * GROUP * LANES, -(-length // 2) * 2), np.int8)
     filled[:outputs, :length] = weight
     return np.ascontiguousarray(filled.reshape(len(filled) // LANES, LANES, -1, 2).transpose(0, 2, 1, 3))
 
@@ -82,24 +88,48 @@ def multiply(rows: Floats, panels: Panels, biases: Floats, out: Floats) -> None:
                 row += some
 
 
+@njit(inline="always")
+def _some_codes(
+    count: int,
+    codes: Codes,
+    sizes: Floats,
+    panels: Bytes,
+    scales: Floats,
+    biases: Floats,
+    out: Floats,
+    panel: int,
+    row: int,
+) -> None:
+    """Multiply one to four rows, or eight, with a group of panels."""
+    end = panel + GROUP
+    if count == _MOST_CODES and count > _FEW_CODES:
+        for first in range(panel, end, _BY_EIGHT):
+            _eight_codes(panels, codes, sizes, scales, biases, out, first, row)
+    elif count == 4:
+        for first in range(panel, end, _BY_FOUR):
+            _four_codes(panels, codes, sizes, scales, biases, out, first, row)
+    elif count == 3:
+        for first in range(panel, end, _BY_THREE):
+            _three_codes(panels, codes, sizes, scales, biases, out, first, row)
+    elif count == 2:
+        for first in range(panel, end, _BY_TWO):
+            _two_codes(panels, codes, sizes, scales, biases, out, first, row)
+    else:
+        _one_code(panels, codes, sizes, scales, biases, out, panel, row)
+
+
 @njit(parallel=True, cache=True, nogil=True)
 def multiply_codes(codes: Codes, sizes: Floats, panels: Bytes, scales: Floats, biases: Floats, out: Floats) -> None:
     """Write codes [N, K] times int8 panels to `out` [N, 16 · P], with scales [N] and [P, 16], and biases [P, 16]."""
-    count, wide = codes.shape[0], panels.shape[0]
+    count, groups = codes.shape[0], panels.shape[0] // GROUP
     for start in range(0, count, _TOGETHER):
         stop = min(count, start + _TOGETHER)
-        for panel in prange(wide):
+        for group in prange(groups):
             row = start
             while row < stop:
-                some = min(stop - row, _MOST_CODES)
-                if some == 4:
-                    _four_codes(panels, codes, sizes, scales, biases, out, panel, row)
-                elif some == 3:
-                    _three_codes(panels, codes, sizes, scales, biases, out, panel, row)
-                elif some == 2:
-                    _two_codes(panels, codes, sizes, scales, biases, out, panel, row)
-                else:
-                    _one_code(panels, codes, sizes, scales, biases, out, panel, row)
+                left = stop - row
+                some = _MOST_CODES if left >= _MOST_CODES else min(left, _FEW_CODES)
+                _some_codes(some, codes, sizes, panels, scales, biases, out, group * GROUP, row)
                 row += some
 
 
@@ -118,7 +148,7 @@ class Narrow(NamedTuple):
     """The same in int8."""
 
     panels: Bytes
-    """[L, P, K / 2, 16, 2]."""
+    """[L, P, K / 2, 16, 2], whole groups of them."""
     biases: Floats
     outputs: int
     scales: Floats
