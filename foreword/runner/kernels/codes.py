@@ -18,7 +18,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from foreword.runner.kernels.common import Floats
-from foreword.runner.kernels.panels import LANES, spread
+from foreword.runner.kernels.panels import LANES, fetch_ahead, spread
 
 Codes = npt.NDArray[np.int16]
 
@@ -138,6 +138,7 @@ def _loop(builder: Any, weights: list[Any], sources: list[Any], pairs: Any) -> l
     added: list[list[Any]] = []
     for begin, column in zip(weights, totals, strict=True):
         place = builder.gep(begin, [builder.mul(k, _I64(2 * LANES))])
+        fetch_ahead(builder, place)
         both = builder.sext(builder.load(builder.bitcast(place, _BYTES.as_pointer()), align=1), _PAIRS)
         added.append([])
         for total, value in zip(column, values, strict=True):

@@ -12,7 +12,7 @@ from numba.extending import overload
 
 from foreword.runner.kernels.codes import Codes, codes_times_panels, encode
 from foreword.runner.kernels.common import Floats, has_many_registers
-from foreword.runner.kernels.panels import LANES, MOST_ROWS, rows_times_panel
+from foreword.runner.kernels.panels import LANES, rows_times_panel
 
 Panels = npt.NDArray[np.float32] | npt.NDArray[np.uint16]
 Bytes = npt.NDArray[np.int8]
@@ -20,12 +20,17 @@ Bytes = npt.NDArray[np.int8]
 _TOGETHER = 96
 """Rows that pass all panels before the next ones do: a core's cache holds them."""
 
-_one, _two, _three = rows_times_panel(1), rows_times_panel(2), rows_times_panel(3)
-_four, _five, _six = rows_times_panel(4), rows_times_panel(5), rows_times_panel(MOST_ROWS)
+_one, _two, _three, _four = (rows_times_panel(rows) for rows in (1, 2, 3, 4))
+_five, _six, _seven, _eight = (rows_times_panel(rows) for rows in (5, 6, 7, 8))
+_dozen = rows_times_panel(12)
 
 GROUP = 4
 """Panels of int8 that are taken together: with one of them, additions of few rows would wait for each other."""
 _WIDE = has_many_registers()
+_MOST_ROWS = 8 if _WIDE else 6
+"""Rows that share a panel: registers hold their sums, the panel's weights, and a row's value."""
+_DOZEN = 12
+"""As many as share one where there are many rows, and many registers."""
 _FEW_CODES, _MOST_CODES = 4, 8 if _WIDE else 4
 """Rows of codes that share panels."""
 _BY_ONE, _BY_TWO, _BY_THREE, _BY_FOUR, _BY_EIGHT = (4, 4, 4, 4, 2) if _WIDE else (4, 2, 1, 1, 1)
@@ -53,9 +58,15 @@ def pairs_of(weight: Bytes) -> Bytes:
 
 @njit(inline="always")
 def _some(count: int, panels: Panels, rows: Floats, biases: Floats, out: Floats, panel: int, row: int) -> None:
-    """Multiply one to six rows with a panel."""
+    """Multiply one to eight rows, or twelve, with a panel."""
     column = panel * LANES
-    if count == MOST_ROWS:
+    if count == _DOZEN:
+        _dozen(panels, rows, biases, out, panel, row, column)
+    elif count == 8:
+        _eight(panels, rows, biases, out, panel, row, column)
+    elif count == 7:
+        _seven(panels, rows, biases, out, panel, row, column)
+    elif count == 6:
         _six(panels, rows, biases, out, panel, row, column)
     elif count == 5:
         _five(panels, rows, biases, out, panel, row, column)
@@ -67,6 +78,16 @@ def _some(count: int, panels: Panels, rows: Floats, biases: Floats, out: Floats,
         _two(panels, rows, biases, out, panel, row, column)
     else:
         _one(panels, rows, biases, out, panel, row, column)
+
+
+@njit(inline="always")
+def _next_count(left: int) -> int:
+    """Return how many of the rows that are left share the next panel: seven as four and three, none alone."""
+    if left <= _MOST_ROWS:
+        return left
+    if _WIDE and (left == _DOZEN or left >= _DOZEN + _MOST_ROWS):
+        return _DOZEN
+    return _MOST_ROWS if left >= 2 * _MOST_ROWS else (left + 1) // 2
 
 
 @njit(parallel=True, cache=True, nogil=True)
@@ -81,9 +102,7 @@ def multiply(rows: Floats, panels: Panels, biases: Floats, out: Floats) -> None:
         for panel in prange(wide):
             row = start
             while row < stop:
-                left = stop - row
-                # seven rows as four and three: one alone would read the panel for little
-                some = min(left, MOST_ROWS) if left >= 2 * MOST_ROWS or left <= MOST_ROWS else (left + 1) // 2
+                some = _next_count(stop - row)
                 _some(some, panels, rows, biases, out, panel, row)
                 row += some
 
