@@ -2,9 +2,10 @@
 
 Keys lie position innermost, [tiles, KV heads, D / 8, 8, 16], values with the dimension of the head innermost, [tiles,
 KV heads, 16, D]: scores and sums are then vectors of neighbours, no reduction runs across a vector, and everything is
-added up in one order. Loops run over shapes or constants, whole dimensions at a time: an index that is a sum keeps the
-compiler from making vectors of them. A packed row holds its query heads, then its key heads, then its value heads.
-There are as many rows as positions; what stands behind them is filling, and is left alone.
+added up in one order. The innermost loops are in `tiles`; the others run over shapes or constants, whole dimensions at
+a time: an index that is a sum keeps the compiler from making vectors of them. A packed row holds its query heads, then
+its key heads, then its value heads. There are as many rows as positions; what stands behind them is filling, and is
+left alone.
 """
 
 from __future__ import annotations
@@ -14,15 +15,19 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from foreword.runner.kernels.common import FLAGS, Floats, Integers, exponentials
+from foreword.runner.kernels.common import FLAGS, Floats, Integers, exponentials, has_many_registers
+from foreword.runner.kernels.panels import LANES
+from foreword.runner.kernels.tiles import add_values, score_tile
 
 TILE = 16
 """Tokens of a tile; pages are whole tiles."""
 
+_score_one, _score_two, _score_three, _score_four = (score_tile(heads) for heads in (1, 2, 3, 4))
+_add_vector, _add_to_one, _add_to_three = add_values(1, 1), add_values(1, 4), add_values(3, 4)
+_WIDE = has_many_registers()
+
 _ZERO, _ONE = np.float32(0), np.float32(1)
 _LOWEST = np.float32(-1e30)
-_HIDDEN = np.float32(-200)
-"""Under what the exponential tells from nothing."""
 
 
 @njit(fastmath=FLAGS, cache=True, nogil=True)
@@ -60,78 +65,102 @@ def store(
                 values[tile, k, j, d] = value[d]
 
 
-@njit(fastmath=FLAGS)
-def _score(query: Floats, tile: Floats, scores: Floats) -> None:
-    """Write the products of a query [D / 8, 8] with the 16 keys of a tile [D / 8, 8, 16]."""
-    for j in range(TILE):
-        scores[j] = _ZERO
-    for m in range(tile.shape[0]):
-        part, keys = query[m], tile[m]
-        a, b, c, e, f, g, h, i = part[0], part[1], part[2], part[3], part[4], part[5], part[6], part[7]
-        ka, kb, kc, ke, kf, kg, kh, ki = keys[0], keys[1], keys[2], keys[3], keys[4], keys[5], keys[6], keys[7]
-        for j in range(TILE):
-            left = (a * ka[j] + b * kb[j]) + (c * kc[j] + e * ke[j])
-            right = (f * kf[j] + g * kg[j]) + (h * kh[j] + i * ki[j])
-            scores[j] += left + right
+@njit(inline="always")
+def _score(
+    queries: Floats, first: int, keys: Floats, tile: int, size: int, scores: Floats, t: int, shared: int
+) -> None:
+    """Write the products of heads that share keys, from place `first` of the queries, with the 16 keys at `tile`."""
+    apart, h = scores.shape[1], 0
+    while shared - h >= 4:
+        _score_four(queries, first + h * size, keys, tile, size, scores, h * apart + t, apart)
+        h += 4
+    if shared - h == 3:
+        _score_three(queries, first + h * size, keys, tile, size, scores, h * apart + t, apart)
+    elif shared - h == 2:
+        _score_two(queries, first + h * size, keys, tile, size, scores, h * apart + t, apart)
+    elif shared - h == 1:
+        _score_one(queries, first + h * size, keys, tile, size, scores, h * apart + t, apart)
 
 
-@njit(fastmath=FLAGS)
-def _accumulate(weights: Floats, tile: Floats, out: Floats) -> None:
-    """Add the values of a tile [16, D], weighted, to `out` [D]."""
-    for j in range(0, TILE, 8):
-        a, b, c, e = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
-        f, g, h, i = weights[j + 4], weights[j + 5], weights[j + 6], weights[j + 7]
-        va, vb, vc, ve = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
-        vf, vg, vh, vi = tile[j + 4], tile[j + 5], tile[j + 6], tile[j + 7]
-        for d in range(len(out)):
-            left = (a * va[d] + b * vb[d]) + (c * vc[d] + e * ve[d])
-            right = (f * vf[d] + g * vg[d]) + (h * vh[d] + i * vi[d])
-            out[d] += left + right
+@njit(inline="always")
+def _accumulate(
+    scores: Floats, t: int, values: Floats, begin: int, size: int, count: int, out: Floats, at: int, shared: int
+) -> None:
+    """Add `count` values from place `begin`, weighted by the scores from `t` on, to the heads from `at` of the output.
 
-
-@njit(fastmath=FLAGS)
-def _accumulate_some(weights: Floats, tile: Floats, low: int, high: int, out: Floats) -> None:
-    """Add the values of a tile from `low` up to `high`, weighted, to `out` [D]; what else lies there is not read.
-
-    Behind a sequence its last page holds what others left there, and before a window what is out of sight: a weight of
-    0 makes nothing of a value that is not a number.
+    What else lies in a tile is not read: behind a sequence its last page holds what others left there, and before a
+    window what is out of sight; a weight of 0 makes nothing of a value that is not a number.
     """
-    for j in range(low, high):
-        weight, value = weights[j], tile[j]
-        for d in range(len(out)):
-            out[d] += weight * value[d]
+    apart, whole, h = scores.shape[1], size // LANES * LANES, 0
+    while h < shared:
+        heads = 3 if _WIDE and shared - h >= 3 else 1
+        first, place, d = h * apart + t, at + h * size, 0
+        while whole - d >= 4 * LANES:
+            if heads == 3:
+                _add_to_three(scores, first, apart, values, begin + d, size, count, out, place + d)
+            else:
+                _add_to_one(scores, first, apart, values, begin + d, size, count, out, place + d)
+            d += 4 * LANES
+        while d < whole:
+            for g in range(heads):
+                _add_vector(scores, first + g * apart, apart, values, begin + d, size, count, out, place + g * size + d)
+            d += LANES
+        h += heads
+    if whole < size:
+        _accumulate_rest(scores, t, values, begin, size, count, out, at)
+
+
+@njit(fastmath=FLAGS)
+def _accumulate_rest(
+    scores: Floats, t: int, values: Floats, begin: int, size: int, count: int, out: Floats, at: int
+) -> None:
+    """Do the same for the dimensions that fill no vector."""
+    flat, result = values.reshape(-1), out.reshape(-1)
+    for h in range(scores.shape[0]):
+        for j in range(count):
+            for d in range(size // LANES * LANES, size):
+                result[at + h * size + d] += scores[h, t + j] * flat[begin + j * size + d]
 
 
 @njit(fastmath=FLAGS)
 def _softmax(scores: Floats, low: int, high: int, scale: float, softcap: float, bits: Integers) -> None:
     """Turn scores into weights in place; only those from `low` up to `high` count, the length is whole tiles."""
-    factor, cap = np.float32(scale), np.float32(softcap)
-    largest = _LOWEST
-    for t in range(low, high):
-        value = scores[t] * factor
-        if cap > _ZERO:
-            value = np.float32(math.tanh(value / cap)) * cap
-        scores[t] = value
-        largest = max(largest, value)
-    for t in range(low, high):
+    factor, cap, length = np.float32(scale), np.float32(softcap), len(scores)
+    for t in range(length):
+        scores[t] *= factor
+    if cap > _ZERO:
+        for t in range(low, high):
+            scores[t] = np.float32(math.tanh(scores[t] / cap)) * cap
+    _fill_outside(scores, low, high, _LOWEST)
+    lanes = np.full(LANES, _LOWEST, np.float32)
+    for t in range(0, length, LANES):
+        for j in range(LANES):
+            lanes[j] = max(lanes[j], scores[t + j])
+    largest = lanes[0]
+    for j in range(1, LANES):
+        largest = max(largest, lanes[j])
+    for t in range(length):
         scores[t] -= largest
-    for t in range(low):
-        scores[t] = _HIDDEN
-    for t in range(high, len(scores)):
-        scores[t] = _HIDDEN
     exponentials(scores, bits)
-    for t in range(low):
-        scores[t] = _ZERO
-    for t in range(high, len(scores)):
-        scores[t] = _ZERO
+    _fill_outside(scores, low, high, _ZERO)
+    lanes[:] = _ZERO
+    for t in range(0, length, LANES):
+        for j in range(LANES):
+            lanes[j] += scores[t + j]
     total = _ZERO
-    for t in range(0, len(scores), 8):
-        left = (scores[t] + scores[t + 1]) + (scores[t + 2] + scores[t + 3])
-        right = (scores[t + 4] + scores[t + 5]) + (scores[t + 6] + scores[t + 7])
-        total += left + right
+    for j in range(LANES):
+        total += lanes[j]
     inverse = _ONE / total
-    for t in range(len(scores)):
+    for t in range(length):
         scores[t] *= inverse
+
+
+@njit(fastmath=FLAGS)
+def _fill_outside(scores: Floats, low: int, high: int, value: np.float32) -> None:
+    for t in range(low):
+        scores[t] = value
+    for t in range(high, len(scores)):
+        scores[t] = value
 
 
 @njit(parallel=True, fastmath=FLAGS, cache=True, nogil=True)
@@ -154,8 +183,7 @@ def attend(
     tiles of every span, `owners` [N] the span of every row. `softcap` bounds scores by tanh; 0 does not.
     """
     groups, size = values.shape[1], values.shape[3]
-    shared, parts = heads // groups, size // 8
-    queries = rows.reshape(rows.shape[0], -1, 8)
+    shared, wide = heads // groups, rows.shape[1]
     for unit in prange(len(positions) * groups):
         n, k = unit // groups, unit % groups
         table = tables[owners[n]]
@@ -165,20 +193,13 @@ def attend(
         scores = np.empty((shared, (last - first) * TILE), np.float32)
         bits = np.empty((last - first) * TILE, np.int32)
         for t in range(first, last):
-            tile = keys[table[t], k]
-            for h in range(shared):
-                head = (k * shared + h) * parts
-                _score(queries[n, head : head + parts], tile, scores[h, (t - first) * TILE : (t - first + 1) * TILE])
+            tile = (table[t] * groups + k) * TILE * size
+            _score(rows, n * wide + k * shared * size, keys, tile, size, scores, (t - first) * TILE, shared)
         for h in range(shared):
             _softmax(scores[h], low - first * TILE, high - first * TILE, scale, softcap, bits)
-        for h in range(shared):
-            place = (k * shared + h) * size
-            result = out[n, place : place + size]
-            for d in range(size):
-                result[d] = _ZERO
-            for t in range(first, last):
-                weights, tile = scores[h, (t - first) * TILE : (t - first + 1) * TILE], values[table[t], k]
-                if t * TILE < low or (t + 1) * TILE > high:
-                    _accumulate_some(weights, tile, max(0, low - t * TILE), min(TILE, high - t * TILE), result)
-                else:
-                    _accumulate(weights, tile, result)
+        place = n * heads * size + k * shared * size
+        out.reshape(-1)[place : place + shared * size] = _ZERO
+        for t in range(first, last):
+            begin, end = max(low, t * TILE), min(high, (t + 1) * TILE)
+            value = ((table[t] * groups + k) * TILE + begin - t * TILE) * size
+            _accumulate(scores, begin - first * TILE, values, value, size, end - begin, out, place, shared)
