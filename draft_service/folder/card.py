@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from foreword.errors import Corrupted, NotFound
+from foreword.models.local import DRAFT_CARD
 
-CARD = "draft.json"
+CARD = DRAFT_CARD
 WEIGHTS = "draft.safetensors"
 
 _Digest = Field(pattern=r"^[0-9a-f]{64}$")

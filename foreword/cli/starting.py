@@ -43,7 +43,7 @@ def check_start(config: StackConfig) -> None:
 
 def _check_draft(model: str) -> None:
     try:
-        check_there(model, field="draft", whole=False)
+        check_there(model, field="draft", distilled=True)
     except InvalidField as error:
         if error.wanted != ALLOWED:
             raise

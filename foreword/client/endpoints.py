@@ -11,6 +11,7 @@ import grpc
 import grpc.aio
 
 from foreword.errors import InvalidField
+from foreword.rpc.material import read_authority, read_pair
 from foreword.rpc.options import channel_options
 from foreword.rpc.tls import is_loopback
 
@@ -36,8 +37,8 @@ class Endpoints:
     """The addresses of one deployment; channels are opened when they are first used, on the loop that uses them.
 
     A text may hold several addresses, separated by commas. Raises InvalidField for no address or what is none, for a
-    PEM file that cannot be read, for a token that no header can carry, and for plaintext off loopback unless
-    `insecure`.
+    PEM file that is none or a key of another certificate, for a token that no header can carry, and for plaintext off
+    loopback unless `insecure`.
     """
 
     def __init__(self, addresses: str | Sequence[str], *, tls: Tls | None, token: str | None, insecure: bool) -> None:
@@ -113,15 +114,9 @@ def _credentials(tls: Tls) -> grpc.ChannelCredentials:
         given = "certificate" if tls.key is None else "key"
         wanted = "a certificate and its key, or neither (--tls-cert, --tls-key)"
         raise InvalidField(f"tls.{given}", str(getattr(tls, given)), wanted)
-    return grpc.ssl_channel_credentials(
-        None if tls.authority is None else _read("tls.authority", tls.authority),
-        private_key=None if tls.key is None else _read("tls.key", tls.key),
-        certificate_chain=None if tls.certificate is None else _read("tls.certificate", tls.certificate),
-    )
-
-
-def _read(field: str, path: Path) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise InvalidField(field, str(path), f"a PEM file that can be read ({error.strerror})") from error
+    chain = key = authority = None
+    if tls.certificate is not None and tls.key is not None:
+        chain, key = read_pair(("tls.certificate", tls.certificate), ("tls.key", tls.key))
+    if tls.authority is not None:
+        authority = read_authority("tls.authority", tls.authority)
+    return grpc.ssl_channel_credentials(authority, private_key=key, certificate_chain=chain)

@@ -12,6 +12,9 @@ from foreword.models.hub import cached_repository, fetch_repository
 from foreword.models.progress import Progress, silent
 from foreword.models.source import ALLOWED, Embedded, Folder, GgufFile, Hub, ModelSource, parse_source
 
+DRAFT_CARD = "draft.json"
+"""File of a folder that holds a distilled draft and no model by itself."""
+
 
 def local_folder(source: ModelSource, cache: Path, *, progress: Progress = silent) -> Path:
     """Return the folder of a real model, fetching and converting into `cache` what is not there yet.
@@ -61,19 +64,25 @@ def cached_folder(source: ModelSource, cache: Path) -> Path | None:
         return folder if folder is not None and folder.is_dir() else None
 
 
-def check_there(text: str, *, field: str = "model", whole: bool = True) -> None:
+def check_there(text: str, *, field: str = "model", distilled: bool = False) -> None:
+    """Raise what `check_path` does, and InvalidField for an id that names no owner and is not in the hub's cache.
+
+    Such ids are the old ones of models that have owners by now; asking the hub about a typing error is slow.
+    """
+    check_path(text, field=field, distilled=distilled)
+    match parse_source(text, field=field).where:
+        case Hub(repository, revision) if "/" not in repository and cached_repository(repository, revision) is None:
+            raise InvalidField(field, text, ALLOWED)
+
+
+def check_path(text: str, *, field: str = "model", distilled: bool = False) -> None:
     """Raise NotFound or Mismatch for a path without a model, InvalidField for what names none; fetches nothing.
 
-    `field` is what errors call what `text` is the value of; without `whole` a folder may hold something else, such as
-    a distilled draft.
+    `field` is what errors call what `text` is the value of; `distilled` lets a folder hold a distilled draft instead.
     """
-    source = parse_source(text, field=field)
-    match source.where:
-        case Folder(path) if whole:
+    match parse_source(text, field=field).where:
+        case Folder(path) if not (distilled and (path / DRAFT_CARD).is_file()):
             check_folder(path, field=field)
-        case Hub(repository, revision) if "/" not in repository and cached_repository(repository, revision) is None:
-            # Such ids are the old ones of models that have owners by now; asking the hub about a typing error is slow.
-            raise InvalidField(field, text, ALLOWED)
 
 
 def check_folder(folder: Path, *, field: str = "model") -> None:

@@ -11,6 +11,7 @@ import grpc
 import grpc.aio
 
 from foreword.errors import InvalidField
+from foreword.rpc.material import read_authority, read_pair
 from foreword.rpc.options import channel_options
 from foreword.rpc.roles import Identity, RolePolicy
 
@@ -24,14 +25,19 @@ class TlsFiles:
     authority: Path
 
 
+def check_files(files: TlsFiles) -> None:
+    """Raise InvalidField for a file that cannot be read, holds something else, or a key of another certificate."""
+    _read_all(files)
+
+
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Return credentials that require a client certificate; raises InvalidField for a file that cannot be read."""
+    """Return credentials that require a client certificate; raises InvalidField as `check_files` does."""
     certificate, key, authority = _read_all(files)
     return grpc.ssl_server_credentials([(key, certificate)], root_certificates=authority, require_client_auth=True)
 
 
 def channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
-    """Return a client's credentials; raises InvalidField for a file that cannot be read."""
+    """Return a client's credentials; raises InvalidField as `check_files` does."""
     certificate, key, authority = _read_all(files)
     return grpc.ssl_channel_credentials(authority, private_key=key, certificate_chain=certificate)
 
@@ -90,14 +96,5 @@ def peer_identity(context: grpc.aio.ServicerContext[Any, Any], policy: RolePolic
 
 
 def _read_all(files: TlsFiles) -> tuple[bytes, bytes, bytes]:
-    return _read("tls.cert", files.certificate), _read("tls.key", files.key), _read("tls.ca", files.authority)
-
-
-def _read(field: str, path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InvalidField(field, str(path), f"a PEM file that can be read ({error.strerror})") from error
-    if b"-----BEGIN " not in data:
-        raise InvalidField(field, str(path), "a PEM file")
-    return data
+    certificate, key = read_pair(("tls.cert", files.certificate), ("tls.key", files.key))
+    return certificate, key, read_authority("tls.ca", files.authority)

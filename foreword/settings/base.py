@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from foreword.errors import InvalidField
 from foreword.rpc.roles import Role
-from foreword.rpc.tls import check_listen, check_plaintext
+from foreword.rpc.tls import TlsFiles, check_files, check_listen, check_plaintext
 from foreword.settings.fields import Section, setting
 from foreword.telemetry.logs import LogFormat, LogLevel
 
@@ -29,6 +29,9 @@ class Settings(BaseSettings):
         validate_default=True,
         protected_namespaces=(),
     )
+
+    def check_files(self) -> None:
+        """Raise InvalidField or NotFound for a named file or folder that is not there, or is something else."""
 
     @classmethod
     def settings_customise_sources(
@@ -90,6 +93,13 @@ class TlsSettings(Section):
         """Whether the files are given."""
         return self.cert is not None
 
+    @property
+    def files(self) -> TlsFiles | None:
+        """The three files, None without TLS."""
+        if self.cert is None or self.key is None or self.ca is None:
+            return None
+        return TlsFiles(certificate=self.cert, key=self.key, authority=self.ca)
+
 
 LONGEST_START_S = 600.0
 """How long an engine may take to start where nothing else is set."""
@@ -143,6 +153,13 @@ class ServerSettings(Settings):
         0, "Threads of the engine's forward passes; 0 leaves it to the libraries.", least=0, most=1024
     )
     grace_s: float = setting(10.0, "Time that running calls get at shutdown.", unit="s", least=0, most=3600)
+
+    def check_files(self) -> None:
+        """Raise InvalidField for TLS files that do not fit, and for an address file without a folder to be in."""
+        if (files := self.tls.files) is not None:
+            check_files(files)
+        if self.address_file is not None and not self.address_file.parent.is_dir():
+            raise InvalidField("address_file", str(self.address_file), "a file in a folder that is there")
 
     @model_validator(mode="after")
     def _check_listening(self) -> Self:

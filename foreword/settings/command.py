@@ -55,7 +55,7 @@ def settings_command(kind: type[S], start: Callable[[S], None], *, description: 
     def command(config: Path | None = None, check: bool = False, **given: object) -> None:
         flags = {known[name].path: value for name, value in given.items() if value is not None}
         try:
-            settings = load(kind, flags=flags, config=config)
+            settings = load(kind, flags=flags, config=config, files=True)
             if not check:
                 start(settings)
             else:

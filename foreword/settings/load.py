@@ -38,10 +38,17 @@ class _Source:
         return self.kind
 
 
-def load(kind: type[S], *, flags: Mapping[tuple[str, ...], object] | None = None, config: Path | None = None) -> S:
+def load(
+    kind: type[S],
+    *,
+    flags: Mapping[tuple[str, ...], object] | None = None,
+    config: Path | None = None,
+    files: bool = False,
+) -> S:
     """Return the settings; raises InvalidField for the first value that is wrong, and for a key that is not known.
 
-    `flags` maps paths such as ("tls", "cert") to values as given on the command line.
+    `flags` maps paths such as ("tls", "cert") to values as given on the command line; `files` looks also at the files
+    that are named, and raises what `Settings.check_files` does.
     """
     sources = [
         _Source(_nested(flags or {}), "flag"),
@@ -53,7 +60,10 @@ def load(kind: type[S], *, flags: Mapping[tuple[str, ...], object] | None = None
         _merge(kind, merged, source.values)
     _check_numbers(kind, merged, sources)
     try:
-        return kind(**merged)
+        settings = kind(**merged)
+        if files:
+            settings.check_files()
+        return settings
     except ValidationError as error:
         raise _invalid(kind, error, sources) from None
     except InvalidField as error:

@@ -26,9 +26,7 @@ def server_options(settings: ServerSettings) -> ServerOptions:
 
 def tls_files(tls: TlsSettings) -> TlsFiles | None:
     """Return the files of mutual TLS, None without it."""
-    if tls.cert is None or tls.key is None or tls.ca is None:
-        return None
-    return TlsFiles(certificate=tls.cert, key=tls.key, authority=tls.ca)
+    return tls.files
 
 
 def advertised(settings: ServerSettings, bound: str) -> str:

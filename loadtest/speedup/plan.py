@@ -59,7 +59,7 @@ class Plan:
         if is_synthetic(self.model):
             raise InvalidField("model", self.model, "a model with weights")
         if model := self.stack().draft_model:
-            check_there(model, field="draft", whole=False)
+            check_there(model, field="draft", distilled=True)
 
     @property
     def manner(self) -> str:

@@ -175,3 +175,13 @@ def test_a_block_has_to_fit_into_a_frame() -> None:
     settings = DraftSettings(gamma_max=64, support_max=4_096)
     with pytest.raises(InvalidField, match="gamma_max: got 64, wanted at most 42 with support_max 4096"):
         settings.engine_config()
+
+
+def test_a_path_is_looked_at_where_files_are_to_be_there(tmp_path: Path) -> None:
+    (tmp_path / "draft.json").write_text("{}")
+    DraftSettings(model=str(tmp_path)).check_files()
+    DraftSettings().check_files()
+    with pytest.raises(NotFound, match=r"^model: no folder /nope"):
+        DraftSettings(model="/nope").check_files()
+    with pytest.raises(NotFound, match=f"^target: no config.json in {tmp_path}"):
+        DraftSettings(model=str(tmp_path), target=str(tmp_path)).check_files()

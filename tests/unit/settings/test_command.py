@@ -184,3 +184,17 @@ def test_settings_can_be_checked_without_a_start(invoke):
     result, seen = invoke("--check", "--gamma", "70")
     assert (result.exit_code, seen) == (2, [])
     assert result.stderr == "gamma: got 70, wanted a whole number from 0 to 32 (flag --gamma)\n"
+
+
+def test_files_that_settings_name_are_looked_at_with_check_and_without(invoke, tmp_path):
+    (tmp_path / "junk.pem").write_text("hello")
+    junk = str(tmp_path / "junk.pem")
+    tls = ("--tls-cert", "/nope.pem", "--tls-key", junk, "--tls-ca", junk, "--tls-roles", "a=draft")
+    for further in (("--check",), ()):
+        result, seen = invoke(*tls, *further)
+        assert (result.exit_code, seen) == (2, [])
+        wanted = "a PEM file that can be read (No such file or directory) (flag --tls-cert)"
+        assert result.stderr == f"tls.cert: got '/nope.pem', wanted {wanted}\n"
+    result, seen = invoke("--address-file", str(tmp_path / "nowhere" / "address"), "--check")
+    assert (result.exit_code, seen) == (2, [])
+    assert "a file in a folder that is there (flag --address-file)" in result.stderr

@@ -44,3 +44,11 @@ async def test_a_model_that_is_not_there_is_said_before_it_listens(
     with pytest.raises(NotFound, match="no config.json" if empty else "no folder"):
         await run(TargetSettings(model=str(model)))
     assert "listening" not in capfd.readouterr().err
+
+
+def test_a_path_is_looked_at_where_files_are_to_be_there(tmp_path: Path) -> None:
+    TargetSettings(model="synthetic").check_files()
+    with pytest.raises(NotFound, match=r"^model: no folder /nope"):
+        TargetSettings(model="/nope").check_files()
+    with pytest.raises(NotFound, match=f"^local_drafter: no config.json in {tmp_path}"):
+        TargetSettings(local_drafter=str(tmp_path)).check_files()
