@@ -9,7 +9,7 @@ from pydantic_settings import SettingsConfigDict
 
 from foreword.errors import InvalidField
 from foreword.models.device_name import DEVICES, check_device_name
-from foreword.models.dtype import Dtype
+from foreword.models.dtype import EXACT, Dtype, check_exact
 from foreword.models.local import check_path
 from foreword.models.source import check_words, is_synthetic
 from foreword.settings.base import ServerSettings, start_timeout
@@ -29,7 +29,7 @@ class TargetSettings(ServerSettings):
         "embedded", "Model to serve: embedded, a folder, a .gguf file, a hub id, or synthetic:vocab=64,step_ms=20,…"
     )
     name: str = setting("", "Name that requests call the model by; empty takes it from the source.")
-    dtype: Dtype = setting(Dtype.FLOAT32, "Arithmetic of the forward pass.")
+    dtype: Dtype = setting(Dtype.FLOAT32, "Arithmetic of the forward pass.", wanted=EXACT)
     device: str = setting("auto", "Where the model runs; auto takes a GPU if there is one.", wanted=DEVICES)
     deterministic: bool = setting(
         False,
@@ -114,9 +114,7 @@ class TargetSettings(ServerSettings):
             raise InvalidField("ray_address", self.ray_address, _RAY_WANTED)
         if self.local_drafter not in ("lookup", "none"):
             check_words(self.local_drafter, field="local_drafter")
-        if not self.dtype.exact:
-            wanted = "float32, bfloat16 or float16: with rounded weights a target is another model"
-            raise InvalidField("dtype", self.dtype.value, wanted)
+        check_exact(self.dtype)
         if self.max_tokens is not None and self.max_tokens <= self.page_size and not is_synthetic(self.model):
             wanted = f"more than page_size, {self.page_size}: two texts are scored when a model is loaded"
             raise InvalidField("max_tokens", self.max_tokens, wanted)

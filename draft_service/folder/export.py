@@ -9,7 +9,9 @@ from typing import Any
 from draft_service.folder.load import load_draft
 from draft_service.folder.target import load_frame
 from foreword.models.local import local_folder
+from foreword.models.quiet import quiet
 from foreword.models.source import parse_source
+from foreword.models.weights_file import share_weights
 
 
 def export_draft(folder: Path, out: Path, *, target: str, cache: Path) -> None:
@@ -21,7 +23,9 @@ def export_draft(folder: Path, out: Path, *, target: str, cache: Path) -> None:
     head = frame.module.get_output_embeddings()  # type: ignore[no-untyped-call]
     model.set_output_embeddings(head)
     model.config.tie_word_embeddings = False
-    model.save_pretrained(out)
+    with quiet():
+        model.save_pretrained(out)
+    share_weights(out)
     for file in local_folder(source, cache).glob("*token*"):
         shutil.copy(file, out / file.name)
     for name in ("generation_config.json", "special_tokens_map.json", "chat_template.jinja"):

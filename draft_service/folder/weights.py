@@ -14,6 +14,7 @@ from draft_service.drafters.vocabulary import Ids
 from draft_service.folder.card import WEIGHTS, DraftCard
 from foreword.errors import Corrupted, Mismatch
 from foreword.models.checksum import sha256_of
+from foreword.models.weights_file import write_whole
 from foreword.runner.narrow import narrowed
 
 _IDS = "vocabulary.ids"
@@ -30,9 +31,8 @@ def write_weights(folder: Path, weights: Mapping[str, torch.Tensor], ids: Ids) -
             tensors[name], tensors[name + _SCALES] = narrowed(weight)
         else:
             tensors[name] = weight.detach().float()
-    partial = folder / f"{WEIGHTS}.partial"
-    save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, partial)
-    partial.replace(folder / WEIGHTS)
+    held = {name: tensor.contiguous().cpu() for name, tensor in tensors.items()}
+    write_whole(folder / WEIGHTS, lambda partial: save_file(held, partial))
     return sha256_of(folder / WEIGHTS)
 
 

@@ -11,7 +11,7 @@ import typer
 from foreword.cli.commands import new_app
 from foreword.errors import InvalidField
 from foreword.extras import check_installed
-from foreword.models.dtype import Dtype
+from foreword.models.dtype import Dtype, exact_dtype
 from foreword.telemetry.logs import LogFormat, LogLevel, configure_logs
 
 app = new_app()
@@ -21,6 +21,7 @@ Device = Annotated[str, typer.Option(help="Where models run: cpu, cuda, cuda:N; 
 Threads = Annotated[int, typer.Option(help="Threads of a forward pass; 0 takes all cores.", min=0)]
 Seed = Annotated[int, typer.Option(help="Of prompts and of what is drawn.", min=0)]
 Prompts = Annotated[Path | None, typer.Option(help="JSON lines with prompts; the built-in generator by default.")]
+Arithmetic = Annotated[str, typer.Option("--dtype", help="Arithmetic of the target: float32, bfloat16 or float16.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout.")]
 
 
@@ -36,7 +37,7 @@ def sample(
     tokens: Annotated[int, typer.Option(help="Tokens that the target is to write.", min=1)] = 1_000_000,
     prompts: Prompts = None,
     seed: Seed = 0,
-    dtype: Annotated[Dtype, typer.Option(help="Arithmetic of the target.")] = Dtype.BFLOAT16,
+    dtype: Arithmetic = "bfloat16",
     shard: Annotated[int, typer.Option(help="Conversations of a file, written when all are over.", min=1)] = 128,
     side_by_side: Annotated[int, typer.Option(help="Conversations at a time.", min=1)] = 64,
     device: Device = "auto",
@@ -46,7 +47,7 @@ def sample(
     work = _work()
     work.sample(
         corpus,
-        work.TargetChoice(target, dtype, device, threads),
+        work.TargetChoice(target, exact_dtype(dtype), device, threads),
         tokens=tokens,
         prompts=prompts,
         plan=work.SamplingPlan(seed=seed, side_by_side=side_by_side, shard=shard),
@@ -84,7 +85,7 @@ def evaluate(
     tokens: Annotated[int, typer.Option(help="Tokens that the target writes to measure it on.", min=100)] = 24_000,
     prompts: Prompts = None,
     corpus: Annotated[Path | None, typer.Option(help="Folder to keep that text in, or to find it.")] = None,
-    dtype: Annotated[Dtype, typer.Option(help="Arithmetic of the target.")] = Dtype.BFLOAT16,
+    dtype: Arithmetic = "bfloat16",
     device: Device = "auto",
     threads: Threads = 0,
     write: Annotated[bool, typer.Option("--write", help="Write the figures to draft.json.")] = False,
@@ -92,7 +93,7 @@ def evaluate(
 ) -> None:
     """Measure a draft on text that it was not trained on: overlap, agreement, cost, and the speed-up to expect."""
     work = _work()
-    choice = work.TargetChoice(target, dtype, device, threads)
+    choice = work.TargetChoice(target, exact_dtype(dtype), device, threads)
     work.evaluate(draft, choice, work.Measuring(tokens, prompts, corpus), write=write, as_json=json)
 
 

@@ -17,6 +17,7 @@ from safetensors.numpy import save_file
 from draft_service.training.folders import make_folder
 from foreword.errors import InvalidField
 from foreword.models.json_file import read_json
+from foreword.models.weights_file import write_whole
 
 TOP = 64
 """Probabilities of the target that are kept at every position."""
@@ -89,9 +90,8 @@ class Corpus:
             "logprobs": np.concatenate([_NO_TOPS.astype(np.float16), *(answer.logprobs for answer in answers)]),
         }
         about = [{"number": a.number, "kind": a.kind, "temperature": a.temperature, "top_p": a.top_p} for a in answers]
-        partial = self._path(shard).with_suffix(".partial")
-        save_file(tensors, partial, metadata={"answers": json.dumps(about)})
-        partial.replace(self._path(shard))
+        metadata = {"answers": json.dumps(about)}
+        write_whole(self._path(shard), lambda partial: save_file(tensors, partial, metadata=metadata))
 
     def read(self, shard: int) -> Iterator[Answer]:
         """Return the answers of a shard."""

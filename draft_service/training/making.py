@@ -50,7 +50,7 @@ def make_draft(
     """
     check_text(corpora)
     answers = [answer for corpus in corpora for shard in corpus.shards() for answer in corpus.read(shard)]
-    _check_layers(plan, target)
+    check_layers(plan.layers, int(target.module.config.get_text_config().num_hidden_layers))
     ids = most_frequent(answers, plan.head, always=target.info.eos_ids)
     out.mkdir(parents=True, exist_ok=True)
     student = Student(target.module, plan.layers, ids)
@@ -80,6 +80,12 @@ def check_text(corpora: Sequence[Corpus]) -> None:
         )
 
 
+def check_layers(layers: Sequence[int], held: int) -> None:
+    """Raise InvalidField for numbers that are not of layers of a target that has `held` of them."""
+    if not layers or any(not 0 <= number < held for number in layers):
+        raise InvalidField("layers", ",".join(map(str, layers)), f"numbers from 0 to {held - 1}, with commas")
+
+
 def most_frequent(answers: Iterable[Answer], count: int, *, always: Iterable[int]) -> list[int]:
     """Return the ids that the target writes most, and those that must be there, ascending; at most `count`."""
     seen: Counter[int] = Counter()
@@ -91,12 +97,6 @@ def most_frequent(answers: Iterable[Answer], count: int, *, always: Iterable[int
             break
         kept.setdefault(token)
     return sorted(kept)
-
-
-def _check_layers(plan: StudentPlan, target: LoadedModel) -> None:
-    held = int(target.module.config.get_text_config().num_hidden_layers)
-    if not plan.layers or any(not 0 <= number < held for number in plan.layers):
-        raise InvalidField("layers", ",".join(map(str, plan.layers)), f"numbers from 0 to {held - 1}, with commas")
 
 
 def _by_temperature(answers: Sequence[Answer]) -> Mapping[str, int]:

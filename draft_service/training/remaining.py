@@ -34,6 +34,8 @@ class Remaining:
         self._began: tuple[float, int] | None = None
         self._said = float("-inf")
         self._pause = FIRST_LINES_S / 2
+        self._unsaid = ""
+        """The last state, where no line has told it yet."""
 
     def at(self, done: int, total: int, remark: str = "") -> None:
         """Say that `done` of `total` are done."""
@@ -41,12 +43,22 @@ class Remaining:
         now = time.monotonic()
         if self._began is None:
             self._began = now, done
-        if not self._console.is_terminal and now - self._said >= self._pause:
+        self._unsaid = self._line(done, total, remark, now)
+        if now - self._said >= self._pause:
             self._said, self._pause = now, min(2 * self._pause, LINE_EVERY_S)
-            self._console.print(self._line(done, total, remark, now), highlight=False, soft_wrap=True)
+            self._say()
+
+    def _say(self) -> None:
+        if self._unsaid and not self._console.is_terminal:
+            self._console.print(self._unsaid, highlight=False, soft_wrap=True)
+        self._unsaid = ""
 
     def _line(self, done: int, total: int, remark: str, now: float) -> str:
         assert self._began is not None
+        if done > total:
+            return f"{done:,} {self._unit}s, {total:,} were wanted  {remark}".rstrip()
+        if done == total:
+            return f"{done:,} of {total:,} {self._unit}s  {remark}".rstrip()
         began, first = self._began
         speed = (done - first) / (now - began) if now > began else 0.0
         left = str(timedelta(seconds=round(max(0, total - done) / speed))) if speed else "?"
@@ -59,4 +71,5 @@ class Remaining:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._say()
         self._bar.stop()

@@ -20,6 +20,7 @@ from draft_service.training.batches import Batch, batch_of, columns_of, grouped
 from draft_service.training.corpus import Answer, digest_of
 from draft_service.training.losses import divergence, refusal
 from foreword.errors import InvalidField
+from foreword.models.weights_file import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +120,8 @@ class Trainer:
             state = self._optimizer.state[parameter]
             tensors[name] = parameter.detach()
             tensors[f"{name}/first"], tensors[f"{name}/second"] = state["exp_avg"], state["exp_avg_sq"]
-        partial = self._checkpoint.with_suffix(".partial")
-        save_file(tensors, partial, metadata={"step": str(step), "run": self._run_of(steps)})
-        partial.replace(self._checkpoint)
+        about = {"step": str(step), "run": self._run_of(steps)}
+        write_whole(self._checkpoint, lambda partial: save_file(tensors, partial, metadata=about))
 
     def _run_of(self, steps: int) -> str:
         return json.dumps({"steps": steps, **self._made_by})

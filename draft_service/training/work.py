@@ -16,7 +16,7 @@ from draft_service.folder.load import load_draft
 from draft_service.training.corpus import Answer, Corpus
 from draft_service.training.evaluating import HELD_OUT_SEED, figures_of, step_seconds, worth_of
 from draft_service.training.folders import make_folder
-from draft_service.training.making import StudentPlan, check_text, make_draft
+from draft_service.training.making import StudentPlan, check_layers, check_text, make_draft
 from draft_service.training.remaining import Remaining
 from draft_service.training.sampling import FIRST_GUESS, Sampler, SamplingPlan, sample_until
 from draft_service.training.scripts import Scripts, read_prompts
@@ -26,7 +26,7 @@ from foreword.cli.output import stderr, stdout, write_json
 from foreword.errors import InvalidField
 from foreword.models.device_name import check_device_name
 from foreword.models.dtype import Dtype
-from foreword.models.load import load_model
+from foreword.models.load import layers_of, load_model
 from foreword.models.local import check_there
 from foreword.models.source import parse_source
 from foreword.runner.budget import CacheBudget
@@ -96,10 +96,12 @@ def train(out: Path, corpora: Sequence[Path], target: TargetChoice, *, plan: Stu
     target.check()
     held = [Corpus(one) for one in corpora]
     check_text(held)
-    make_folder(out, field="out")
+    source = parse_source(target.source, field="target")
     with ModelProgress() as progress:
+        check_layers(plan.layers, layers_of(source, cache=cache_folder(), progress=progress))
+        make_folder(out, field="out")
         loaded = load_model(
-            parse_source(target.source),
+            source,
             dtype=target.dtype,
             cache=cache_folder(),
             threads=target.cores,
@@ -147,7 +149,11 @@ def export(draft: str, out: Path, *, target: str) -> None:
     """Write a draft as a plain model; raises InvalidField for what is no distilled draft."""
     folder = _distilled(draft)
     make_folder(out, field="out")
+    if any(out.iterdir()):
+        raise InvalidField("out", str(out), "a folder that is empty or not there yet")
     export_draft(folder, out, target=target, cache=cache_folder())
+    files = [file for file in out.iterdir() if file.is_file()]
+    stderr().print(f"{out}: {len(files)} files, {sum(file.stat().st_size for file in files) / 1e6:.1f} MB")
 
 
 def _distilled(draft: str) -> Path:

@@ -27,6 +27,8 @@ class ModelProgress:
             redirect_stdout=False,
         )
         self._tasks: dict[str, TaskID] = {}
+        self._unsaid = ""
+        """How the present piece of work will have ended, where no terminal shows a bar."""
 
     def __enter__(self) -> ModelProgress:
         """Start drawing."""
@@ -48,9 +50,13 @@ class ModelProgress:
             self._tasks[what] = self._bars.add_task(what, total=None, amount="")
             if not self._console.is_terminal:
                 self._console.print(what if not total else f"{what}: {done:,} of {total:,} bytes are there")
+                self._unsaid = f"{what}: all {total:,} bytes are there" if total and done < total else ""
         amount = f"{done / 1e6:.1f}/{total / 1e6:.1f} MB" if total else ""
         self._bars.update(self._tasks[what], completed=done, total=total or None, amount=amount)
 
     def _finish(self) -> None:
+        if self._unsaid:
+            self._console.print(self._unsaid)
+            self._unsaid = ""
         for task in self._bars.tasks:
             self._bars.update(task.id, total=task.total or 1, completed=task.total or 1)

@@ -13,6 +13,7 @@ from foreword.errors import Mismatch, Unavailable
 from foreword.models.locks import exclusive
 from foreword.models.progress import Progress, silent
 from foreword.models.quiet import quiet
+from foreword.models.weights_file import share_weights
 from foreword.models.whole import check_complete
 
 
@@ -65,6 +66,7 @@ def _convert(gguf: Path, folder: Path) -> None:
         check_complete(gguf, found)
         try:
             model.save_pretrained(unfinished)
+            share_weights(unfinished)
             tokenizer.save_pretrained(unfinished)
             unfinished.replace(folder)
         except Exception as error:

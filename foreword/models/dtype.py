@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from foreword.errors import InvalidField
+
 
 class Dtype(Enum):
     """Names as torch has them."""
@@ -23,3 +25,22 @@ class Dtype(Enum):
     def loaded(self) -> str:
         """What torch calls the format that weights are loaded in."""
         return Dtype.FLOAT32.value if self is Dtype.INT8 else self.value
+
+
+EXACT = f"one of {', '.join(dtype.value for dtype in Dtype if dtype.exact)}"
+"""What a target's setting is wanted to be."""
+
+
+def exact_dtype(text: str, *, field: str = "dtype") -> Dtype:
+    """Return the format of a target; raises InvalidField for what is none, and for one that rounds weights."""
+    for dtype in Dtype:
+        if dtype.value == text:
+            return check_exact(dtype, field=field)
+    raise InvalidField(field, text, EXACT)
+
+
+def check_exact(dtype: Dtype, *, field: str = "dtype") -> Dtype:
+    """Return the format of a target; raises InvalidField for one that rounds weights."""
+    if not dtype.exact:
+        raise InvalidField(field, dtype.value, f"{EXACT}: with rounded weights a target is another model")
+    return dtype

@@ -56,7 +56,7 @@ def load_model(
         torch.set_num_threads(threads)
     progress(f"load {source.text}", 0, 0)
     with quiet():
-        config = _config(folder, source)
+        config = read_config(folder, source)
         module = _module(folder, config, dtype, ranks, layers=source.layers)
     tokenizer = FastTokenizer(folder)
     embedding_rows = _embedding_rows(module)
@@ -80,7 +80,15 @@ def _embedding_rows(module: PreTrainedModel) -> int:
     return int(weight.shape[0])
 
 
-def _config(folder: Path, source: ModelSource) -> Any:
+def layers_of(source: ModelSource, *, cache: Path, progress: Progress = silent) -> int:
+    """Return how many layers a model has, fetching and converting it but loading nothing; raises as loading does."""
+    folder = local_folder(source, cache, progress=progress)
+    with quiet():
+        return int(read_config(folder, source).get_text_config().num_hidden_layers)
+
+
+def read_config(folder: Path, source: ModelSource) -> Any:
+    """Return what transformers calls the config, with as many layers as the source says; raises Mismatch."""
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from foreword.client import AsyncClient
-from foreword.models.dtype import Dtype
+from foreword.models.dtype import exact_dtype
 from foreword.stack.stack import Stack
 from loadtest.bench import options
 from loadtest.bench.command import bench_command
@@ -35,7 +35,7 @@ def speedup(
         int | None, typer.Option(help="Candidates of a block; by default the orchestrator measures what is best.")
     ] = None,
     tokens: Annotated[int, typer.Option(help="Most output of a prompt.")] = 128,
-    dtype: Annotated[Dtype, typer.Option(help="Arithmetic of the target.")] = Dtype.BFLOAT16,
+    dtype: Annotated[str, typer.Option(help="Arithmetic of the target: float32, bfloat16 or float16.")] = "bfloat16",
     threads: Annotated[int, typer.Option(help="Threads of each engine; 0 leaves it to the libraries.", min=0)] = 0,
     assisted: Annotated[int, typer.Option(help="Prompts for transformers' assisted generation; 0 for none.")] = 10,
     json: options.Json = None,
@@ -48,7 +48,7 @@ def speedup(
         model=model,
         draft=draft,
         drafter=drafter,
-        dtype=dtype,
+        dtype=exact_dtype(dtype),
         gamma=gamma,
         tokens=tokens,
         threads=threads,

@@ -97,4 +97,6 @@ def test_progress_off_a_terminal_is_a_line_a_step(capsys):
         for done in (100, 200, 300):
             progress("x.whl", done, 300)
         progress("convert x.gguf", 0, 0)
-    assert capsys.readouterr().err == "x.whl: 100 of 300 bytes are there\nconvert x.gguf\n"
+    assert capsys.readouterr().err == (
+        "x.whl: 100 of 300 bytes are there\nx.whl: all 300 bytes are there\nconvert x.gguf\n"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -224,6 +225,46 @@ def test_training_goes_on_from_no_checkpoint_of_other_layers(
     assert "of a run with layers [0, 2]" in said
     assert "wanted one with layers [0, 1], or none" in said
     assert (tmp_path / "draft" / CARD).read_bytes() == before
+
+
+def test_layers_that_the_target_lacks_are_said_before_a_folder_is_made(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["distill", "train", str(tmp_path / "draft"), "--corpus", str(made / "corpus"), "--layers", "0,99"]
+    assert run([*asked, "--target", str(made / "target")]) == 2
+    assert "--layers: got '0,99', wanted numbers from 0 to " in capsys.readouterr().err
+    assert not (tmp_path / "draft").exists()
+
+
+@pytest.mark.parametrize("command", ["sample", "eval"])
+def test_a_target_with_rounded_weights_is_refused(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    at = {"sample": tmp_path / "corpus", "eval": made / "draft"}[command]
+    assert run(["distill", command, str(at), "--target", str(made / "target"), "--dtype", "int8"]) == 2
+    assert "--dtype: got 'int8', wanted one of float32, bfloat16, float16:" in capsys.readouterr().err
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_an_export_says_what_it_wrote_for_everybody_and_nothing_else(
+    made: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["distill", "export", str(made / "draft"), str(tmp_path / "model")]
+    assert run(asked) == 0
+    assert re.fullmatch(rf"{tmp_path / 'model'}: \d+ files, \d+\.\d MB\n", capfd.readouterr().err)
+    modes = {file.stat().st_mode & 0o777 for file in (tmp_path / "model").iterdir()}
+    assert len(modes) == 1, "weights have the mode of the files beside them"
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "model").iterdir()}
+    assert run(asked) == 2
+    assert "wanted a folder that is empty or not there yet" in capfd.readouterr().err
+    assert {file: file.stat().st_mtime_ns for file in (tmp_path / "model").iterdir()} == before
+
+
+def test_what_the_commands_write_is_for_everybody(made: Path) -> None:
+    plain = (made / "prompts.jsonl").stat().st_mode
+    written = [*made.glob("corpus/*.safetensors"), *made.glob("draft/*.safetensors")]
+    assert {file.name for file in written} >= {WEIGHTS, "checkpoint.safetensors"}
+    assert {file.stat().st_mode for file in written} == {plain}
 
 
 def test_a_folder_is_a_draft_by_its_card(made: Path) -> None:
