@@ -19,7 +19,7 @@ A message names what was wrong, the value seen and the value wanted.
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 __all__ = [
     "Cancelled",
@@ -36,6 +36,12 @@ __all__ = [
     "Unauthorized",
     "Unavailable",
 ]
+
+_SHOWN_BEGINNING: Final = 80
+_SHOWN_END: Final = 40
+"""Of a path the end says most."""
+_LONGEST_SHOWN: Final = 160
+"""Characters of a value that are shown whole; what was shortened is shorter, so that a peer's word stays as it is."""
 
 
 class ForewordError(Exception):
@@ -74,11 +80,15 @@ class InvalidField(ForewordError):
 
 
 def shown(seen: object) -> str:
-    """Return a value as messages show it."""
+    """Return a value as messages show it: of a long one the beginning, the end, and how long it is."""
     try:
-        return repr(seen)
+        text = repr(seen)
     except ValueError:  # an integer of more than 4300 digits
         return f"a value of type {type(seen).__name__} that is too long to print"
+    if len(text) <= _LONGEST_SHOWN:
+        return text
+    length = len(seen) if isinstance(seen, str) else len(text)
+    return f"{text[:_SHOWN_BEGINNING]}…{text[-_SHOWN_END:]} ({length:,} characters)"
 
 
 class Unauthorized(ForewordError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated
@@ -35,7 +36,7 @@ def run(argv: Sequence[str], *, found: Iterable[EntryPoint] | None = None) -> in
         result = root.main(words, "foreword", standalone_mode=False)
     except Exception as error:
         if len(words) < len(argv):
-            raise
+            traceback.print_exc()
         if isinstance(error, typer.TyperException):
             return _complain(usage_line(error, root, words), status=EXIT_USAGE)
         if isinstance(error, ForewordError):

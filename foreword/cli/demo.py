@@ -16,10 +16,11 @@ from foreword.cli import options
 from foreword.cli.comparison import Outcome, first_difference, totals
 from foreword.cli.demo_prompts import DemoPrompt, built_in, read_prompts
 from foreword.cli.fetching import fetch_models
-from foreword.cli.output import TextWriter, legend, stderr, stdout, summary, write_json
+from foreword.cli.output import TextWriter, legend, shows_colours, stderr, stdout, summary, write_json
 from foreword.cli.starting import check_start
 from foreword.cli.up import Reporter
 from foreword.client import AsyncClient
+from foreword.errors import InvalidField
 from foreword.protocol.generation import Choice, Delta
 from foreword.stack.config import AUTO_DRAFT, DEFAULT_TARGET, StackConfig
 from foreword.stack.stack import Stack
@@ -53,6 +54,8 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Start a target, a draft and an orchestrator, and compare decoding with and without the draft, greedily."""
+    if drafts == 0:
+        raise InvalidField("drafts", drafts, "at least one, whose texts and speeds are held against those without")
     config = StackConfig(target=target, draft=draft, drafts=drafts, gamma=gamma, dtype=dtype, threads=threads)
     check_start(config)
     chosen = built_in(target) if prompts is None else read_prompts(prompts)
@@ -61,8 +64,8 @@ def command(
     outcomes = asyncio.run(demo.run(config, chosen))
     total = totals(outcomes)
     if json:
-        drafter = config.drafter if config.draft_names else None
-        report = {"prompts": [o.json() for o in outcomes], "total": total, "target": target, "draft": drafter}
+        texts = [outcome.json() for outcome in outcomes]
+        report = {"prompts": texts, "total": total, "target": target, "draft": config.drafter}
         write_json(stdout(), {**report, "dtype": dtype, "tolerance": limit, "max_tokens": max_tokens})
     else:
         _show(stdout(), outcomes, total, limit)
@@ -151,7 +154,7 @@ def _show(console: Console, outcomes: Sequence[Outcome], total: dict[str, Any], 
     table.add_row("all", str(total["tokens"]), *numbers, same, style="bold")
     console.print()
     console.print(table)
-    if total["acceptance_length"] is not None:
+    if total["acceptance_length"] is not None and shows_colours(console):
         console.print(Text.assemble("written by: ", legend()))
     console.print("greedy; tok/s after the first token, by the server's clock", style="dim")
     if total["explained"] or total["unexplained"]:

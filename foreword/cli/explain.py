@@ -46,7 +46,7 @@ def _survival(bound: float) -> str:
 
 
 def _alternatives(choice: GammaChoice) -> Table:
-    table = Table("γ", "survival of the last", "tokens/s", box=None, pad_edge=False)
+    table = Table("γ", "survival of the last", "net tokens/s", box=None, pad_edge=False)
     for gamma, rate in enumerate(choice.tokens_per_s):
         survival = f"{choice.survival[gamma - 1]:.3f}" if 0 < gamma <= len(choice.survival) else ""
         style = "bold" if gamma == choice.gamma else ""

@@ -12,6 +12,8 @@ _UNREACHED = "address: got "
 _UNBOUND = ", which cannot be bound"
 _TLS_TROUBLE = ("Socket closed", "handshake failed")
 """What gRPC says where only one end speaks TLS, or one does not take the other's certificate."""
+_NO_ANSWER = ("HTTP/2", "SETTINGS frame", "http1.x")
+"""What gRPC says where a connection came about and nothing that speaks gRPC was heard on it."""
 _TO_THE_SERVER = ", or None to leave it to the server"
 _OTHERWISE: Final = {"tls.certificate": "tls_cert", "tls.authority": "tls_ca"}
 """Parameters that are called otherwise than the fields of the client."""
@@ -43,6 +45,8 @@ def hint(error: ForewordError) -> str:
     address = error.message.removeprefix(_UNREACHED).partition(", wanted")[0]
     if not is_loopback(address):
         return "look at the address, and at whether it serves there"
+    if any(words in error.message for words in _NO_ANSWER):
+        return "something that is not Foreword, or does not answer, listens there"
     port = "" if address == DEFAULT_ADDRESS else f" --port {address.rpartition(':')[2]}"
     return f"start it: foreword up{port}"
 

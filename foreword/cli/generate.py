@@ -89,8 +89,8 @@ async def _show(stream: AsyncStream, *, plain: bool, as_json: bool, explain: boo
     if as_json:
         write_json(out, completion_json(completion))
     elif out.is_terminal:
-        err.print(summary(completion.choices[0]), style="dim", end="" if plain else "; ")
-        err.print("" if plain else legend())
+        err.print(summary(completion.choices[0]), style="dim", end="; " if writer.coloured else "")
+        err.print(legend() if writer.coloured else "")
     if explain:
         show_choice(err, completion.choices[0].finish.timings)
 

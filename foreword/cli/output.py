@@ -45,7 +45,8 @@ class TextWriter:
     def __init__(self, console: Console, *, coloured: bool = True) -> None:
         self._file = console.file
         self._is_terminal = console.is_terminal
-        self._coloured = coloured and console.is_terminal and console.color_system is not None
+        self.coloured = coloured and shows_colours(console)
+        """Whether colours tell who wrote what."""
         self._at_line_start = True
 
     def write(self, delta: Delta) -> None:
@@ -55,7 +56,7 @@ class TextWriter:
         for piece, source in delta.pieces():
             # Not by Console.print, which would expand tabs and fold lines.
             text = _CONTROLS.sub("\ufffd", piece) if self._is_terminal else piece
-            style = STYLES[source] if self._coloured else _NO_STYLE
+            style = STYLES[source] if self.coloured else _NO_STYLE
             self._file.write(Style.parse(style).render(text, color_system=ColorSystem.STANDARD))
         self._file.flush()
         self._at_line_start = delta.text.endswith("\n")
@@ -66,6 +67,11 @@ class TextWriter:
             self._file.write("\n")
             self._file.flush()
             self._at_line_start = True
+
+
+def shows_colours(console: Console) -> bool:
+    """Return whether colours are seen; with NO_COLOR a console has a system of them all the same."""
+    return console.is_terminal and console.color_system is not None and not console.no_color
 
 
 def legend() -> Text:

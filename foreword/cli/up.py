@@ -99,7 +99,8 @@ class Reporter:
     def event(self, event: ServiceEvent) -> None:
         """Show a change of a service."""
         style = "red" if event.state in (ServiceState.EXITED, ServiceState.RESTARTING) else "default"
-        words = f"{event.state.value} {event.detail}".rstrip()
+        ended = event.state is ServiceState.EXITED and event.detail  # which says how it ended, in a whole phrase
+        words = event.detail if ended else f"{event.state.value} {event.detail}".rstrip()
         self._console.print(Text.assemble(_name(event.service), (words, style)))
 
     def log(self, service: str, line: str) -> None:

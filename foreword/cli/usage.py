@@ -9,6 +9,7 @@ import typer
 import typer.core
 from pydantic import ValidationError
 
+from foreword.errors import shown
 from foreword.settings.environment import given_variables
 
 _KINDS: Final[Mapping[object, str]] = {int: "a whole number", float: "a number"}
@@ -38,7 +39,12 @@ def flags_of(root: typer.core.TyperGroup, words: Sequence[str]) -> dict[str, str
 
 def _source(flag: str, variable: Any, words: Sequence[str]) -> str:
     typed = any(word.partition("=")[0] == flag for word in words)
-    return variable if isinstance(variable, str) and not typed and given_variables((variable,)) else flag
+    return variable if isinstance(variable, str) and not typed and _says(variable) else flag
+
+
+def _says(variable: str) -> bool:
+    """Return whether a variable says anything; one that is empty leaves the default."""
+    return any(given_variables((variable,)).values())
 
 
 def _found(root: typer.core.TyperGroup, words: Sequence[str]) -> tuple[str, Any]:
@@ -60,7 +66,7 @@ def _refused_value(error: typer.TyperException) -> str | None:
         return None
     first = cause.errors(include_url=False)[0]
     name = next((option for option in parameter.opts if option.startswith("--")), parameter.name)
-    return f"{name}: got {first['input']!r}, wanted {_wanted(parameter) or first['msg']}"
+    return f"{name}: got {shown(first['input'])}, wanted {_wanted(parameter) or first['msg']}"
 
 
 def _wanted(parameter: Any) -> str | None:

@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from foreword.engine.framing import Kind, Start, Unpacker, pack
+from foreword.engine.last_line import LastLine
 from foreword.errors import EngineFailure, ForewordError
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -24,7 +25,6 @@ _EXIT_WAIT_S = 5.0
 _DRAIN_S = 1.0
 """Time to read what a dead engine left in its socket and stderr."""
 _STDERR_CHUNK = 1 << 16
-_TAIL_CHARACTERS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class EngineProcess:
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._exited: asyncio.Future[ForewordError | None] = asyncio.get_running_loop().create_future()
         self._failure: ForewordError | None = None
-        self._last_line = ""
+        self._last_line = LastLine()
         self._stopping = False
         self._transport: asyncio.Transport | None = None
         self._process: asyncio.subprocess.Process | None = None
@@ -180,17 +180,14 @@ class EngineProcess:
             loop.call_later(_EXIT_WAIT_S, self._fail, EngineFailure(f"{self._options.name}: it closed its socket"))
 
     async def _copy_stderr(self, process: asyncio.subprocess.Process) -> None:
-        """Pass the engine's stderr on and remember its last line."""
+        """Pass the engine's stderr on and remember what it said last."""
         assert process.stderr is not None
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        tail = ""
         while chunk := await process.stderr.read(_STDERR_CHUNK):
             text = decoder.decode(chunk)
             sys.stderr.write(text)
             sys.stderr.flush()
-            tail = (tail + text)[-_TAIL_CHARACTERS:]
-            lines = [line for line in tail.splitlines() if line.strip()]
-            self._last_line = lines[-1].strip() if lines else ""
+            self._last_line.feed(text)
 
     async def _reap(self, process: asyncio.subprocess.Process, stderr: asyncio.Task[None]) -> None:
         status = await process.wait()
@@ -211,7 +208,7 @@ class EngineProcess:
 
     def _death(self, status: int) -> EngineFailure:
         how = f"killed by signal {-status}" if status < 0 else f"ended with exit status {status}"
-        last = f"; its last line: {self._last_line}" if self._last_line else ""
+        last = f"; its last line: {self._last_line.text}" if self._last_line.text else ""
         return EngineFailure(f"{self._options.name}: {how}{last}")
 
     async def _kill(self) -> None:

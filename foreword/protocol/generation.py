@@ -171,7 +171,7 @@ class GammaChoice:
     survival: tuple[float, ...] = ()
     """For each place of a block the probability that its candidate and all before it are kept."""
     tokens_per_s: tuple[float, ...] = ()
-    """For each γ from 0 on what it would bring, less what its rows take from others."""
+    """For each γ from 0 on what it would bring, less what its rows take from others: where many work, under 0."""
     lookup_threshold: float = 0.0
     """The same as `threshold` for candidates that are looked up."""
 

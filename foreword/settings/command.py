@@ -48,7 +48,8 @@ def serve_command(
 def settings_command(kind: type[S], start: Callable[[S], None], *, description: str) -> Callable[..., None]:
     """Return a function for `typer.Typer.command`: a flag for every field, `--config` and `--check`; calls `start`.
 
-    A ForewordError ends it with one line on stderr and status 1; a wrong setting, InvalidField, with status 2.
+    A ForewordError ends it with one line on stderr and status 1; wrong settings, InvalidField, with a line each and
+    status 2.
     """
     known = {"_".join(leaf.path): leaf for leaf in leaves(kind, str(kind.model_config.get("env_prefix", "")))}
 
@@ -121,5 +122,6 @@ async def _awaited(work: Awaitable[None]) -> None:
 
 
 def _fail(error: ForewordError, status: int) -> NoReturn:
-    typer.echo(" ".join(error.message.split()), err=True)
+    for message in (error.message, *getattr(error, "__notes__", ())):
+        typer.echo(" ".join(message.split()), err=True)
     raise typer.Exit(status)

@@ -45,8 +45,9 @@ def load(
     config: Path | None = None,
     files: bool = False,
 ) -> S:
-    """Return the settings; raises InvalidField for the first value that is wrong, and for a key that is not known.
+    """Return the settings; raises InvalidField for a value that is wrong and a key that is not known.
 
+    Of several that are wrong it is about the first; the others are its notes.
     `flags` maps paths such as ("tls", "cert") to values as given on the command line; `files` looks also at the files
     that are named, and raises what `Settings.check_files` does.
     """
@@ -65,7 +66,7 @@ def load(
             settings.check_files()
         return settings
     except ValidationError as error:
-        raise _invalid(kind, error, sources) from None
+        raise _all_invalid(kind, error, sources) from None
     except InvalidField as error:
         raise _named(kind, error, sources) from None
 
@@ -136,9 +137,16 @@ def _check_numbers(kind: type[Settings], merged: Values, sources: list[_Source])
             raise InvalidField(leaf.name, value, leaf.wanted + _where(leaf, sources))
 
 
-def _invalid(kind: type[Settings], error: ValidationError, sources: list[_Source]) -> InvalidField:
-    """Word pydantic's first complaint as ours."""
-    first = error.errors(include_url=False)[0]
+def _all_invalid(kind: type[Settings], error: ValidationError, sources: list[_Source]) -> InvalidField:
+    """Return the error about the first value that is wrong, with a note on each of the others."""
+    found = [_invalid(kind, one, sources) for one in error.errors(include_url=False)]
+    for message in dict.fromkeys(one.message for one in found[1:] if one.message != found[0].message):
+        found[0].add_note(message)
+    return found[0]
+
+
+def _invalid(kind: type[Settings], first: Mapping[str, Any], sources: list[_Source]) -> InvalidField:
+    """Word a complaint of pydantic's as ours."""
     path = tuple(str(part) for part in first["loc"])
     name, where = ".".join(path), next((source.kind for source in sources if _found(source.values, path)), "settings")
     if first["type"] == "extra_forbidden":

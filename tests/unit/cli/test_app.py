@@ -12,7 +12,7 @@ import typer
 
 from foreword._version import __version__
 from foreword.cli import main
-from foreword.cli.app import COMMANDS, GROUPS, installed, run
+from foreword.cli.app import COMMANDS, GROUPS, installed
 from foreword.errors import EngineFailure, InvalidField, NotFound
 from foreword.extras import missing_extra
 
@@ -140,9 +140,21 @@ def test_every_end_has_its_status_and_no_traceback(cli, plugin, error, status, l
     assert "Traceback" not in result.err
 
 
-def test_debug_shows_what_was_raised(plugin):
-    with pytest.raises(KeyError):
-        run(["plugin", "--debug"], found=[plugin(raising(KeyError("x")))])
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (KeyError("x"), 1, "foreword: internal error: KeyError: 'x' (--debug shows the traceback)"),
+        (NotFound("no such model"), 1, "no such model"),
+        (InvalidField("port", "foo", "a number"), 2, "port: got 'foo', wanted a number"),
+        (typer.Abort(), 130, "Abort"),
+    ],
+)
+def test_debug_shows_the_traceback_and_leaves_the_status(cli, plugin, error, status, line):
+    for words in (("--debug", "plugin"), ("plugin", "--debug")):
+        result = cli(*words, more=[plugin(raising(error))])
+        assert result.status == status
+        assert result.err.startswith("Traceback (most recent call last):\n")
+        assert result.err.rstrip("\n").splitlines()[-1].endswith(line)
 
 
 def test_a_command_that_cannot_be_loaded_says_how_to_get_it(cli):

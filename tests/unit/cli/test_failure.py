@@ -44,6 +44,17 @@ FLAGS |= {"target": "--target", "tls_key": "--tls-key", "rule": "--rule"}
             "--address: got localhost:1, wanted a server that answers (Connection refused); "
             "start it: foreword up --port 1",
         ),
+        *(
+            (
+                Unavailable(f"address: got 127.0.0.1:50051, wanted a server that answers ({words})"),
+                f"--address: got 127.0.0.1:50051, wanted a server that answers ({words}); "
+                "something that is not Foreword, or does not answer, listens there",
+            )
+            for words in (
+                "Failed parsing HTTP/2 (Expected SETTINGS frame as the first frame, got frame type 79)",
+                "connection attempt timed out before receiving SETTINGS frame",
+            )
+        ),
         (
             Unavailable("address: got 127.0.0.1:50051, wanted a server that answers (x)"),
             "--address: got 127.0.0.1:50051, wanted a server that answers (x); start it: foreword up",

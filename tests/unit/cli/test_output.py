@@ -8,7 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
-from foreword.cli.output import TextWriter, completion_json, plain, summary, write_json
+from foreword.cli.output import TextWriter, completion_json, plain, shows_colours, summary, write_json
 from foreword.client.collect import collect
 from foreword.protocol.generation import Choice, Completion, Delta, Finish, Started, Timings, Usage
 from foreword.protocol.words import FinishReason, Rule, TokenSource
@@ -45,6 +45,14 @@ def choice(completion: Completion) -> Choice:
 def test_a_terminal_shows_who_wrote_what() -> None:
     assert written(DELTA, terminal=True) == "\x1b[32mab\x1b[0m cd\n"
     assert "\x1b[32m" not in written(DELTA, terminal=True, coloured=False)
+
+
+def test_no_color_leaves_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shows_colours(console(terminal=True))
+    assert not shows_colours(console(terminal=False))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not shows_colours(console(terminal=True))
+    assert written(DELTA, terminal=True) == "ab cd\n"
 
 
 def test_a_pipe_gets_the_text_and_a_last_line_end() -> None:

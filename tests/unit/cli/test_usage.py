@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from foreword.cli.app import build, installed, run
+from foreword.cli.usage import flags_of
 from foreword.errors import InvalidField
 from foreword.stack.config import StackConfig
 
@@ -88,6 +89,14 @@ def test_an_option_without_its_value_is_that_of_its_command(capsys: pytest.Captu
         (("up", "--no-draft", "--draft", "lookup"), "--draft: got 'lookup', wanted no draft with --no-draft"),
         (("up", "--draft", ""), "--draft: got '', wanted what drafts, such as lookup; --drafts 0 starts no draft"),
         (("up", "--port", "65536"), "--port: got 65536, wanted a port from 0 to 65535"),
+        (
+            ("demo", "--drafts", "0"),
+            "--drafts: got 0, wanted at least one, whose texts and speeds are held against those without",
+        ),
+        (
+            ("doctor", "--address", "a" * 500),
+            f"--address: got '{'a' * 79}…{'a' * 39}' (500 characters), wanted host:port, the port from 1 to 65535",
+        ),
         (("demo", "--gamma", "257"), "--gamma: got 257, wanted a whole number from 0 to 256"),
         (
             ("doctor", "--address", ""),
@@ -126,3 +135,11 @@ def test_what_only_the_command_knows(argv: tuple[str, ...], line: str, capsys: p
 def test_stacks_say_the_same(field: str) -> None:
     with pytest.raises(InvalidField, match=f"{field}: got ''"):
         StackConfig(**{field: ""})  # type: ignore[arg-type]
+
+
+def test_a_variable_that_is_empty_is_not_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = build(installed())
+    monkeypatch.setenv("FOREWORD_ADDRESS", "")
+    assert flags_of(root, ["doctor"])["address"] == "--address"
+    monkeypatch.setenv("FOREWORD_ADDRESS", "a:1")
+    assert flags_of(root, ["doctor"])["address"] == "FOREWORD_ADDRESS"

@@ -198,3 +198,11 @@ def test_files_that_settings_name_are_looked_at_with_check_and_without(invoke, t
     result, seen = invoke("--address-file", str(tmp_path / "nowhere" / "address"), "--check")
     assert (result.exit_code, seen) == (2, [])
     assert "a file in a folder that is there (flag --address-file)" in result.stderr
+
+
+def test_everything_that_is_wrong_is_said_a_line_each(invoke, tmp_path):
+    (tmp_path / "wrong.yaml").write_text("gama: 3\nthreads: -1\nlog: {level: loud}\n")
+    result, seen = invoke("--config", str(tmp_path / "wrong.yaml"), "--check")
+    assert (result.exit_code, seen) == (2, [])
+    names = [line.partition(": got ")[0] for line in result.stderr.splitlines()]
+    assert sorted(names) == ["gama", "log.level", "threads"]
