@@ -90,6 +90,11 @@ def test_an_option_without_its_value_is_that_of_its_command(capsys: pytest.Captu
         (("up", "--draft", ""), "--draft: got '', wanted what drafts, such as lookup; --drafts 0 starts no draft"),
         (("up", "--port", "65536"), "--port: got 65536, wanted a port from 0 to 65535"),
         (
+            ("bench", "speedup", "--dtype", "int8"),
+            "--dtype: got 'int8', wanted one of float32, bfloat16, float16: "
+            "with rounded weights a target is another model",
+        ),
+        (
             ("demo", "--drafts", "0"),
             "--drafts: got 0, wanted at least one, whose texts and speeds are held against those without",
         ),

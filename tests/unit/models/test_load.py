@@ -294,6 +294,7 @@ def test_a_gguf_file_is_converted_once(tmp_path, capsys):
     assert loaded.tokenizer.decode(loaded.tokenizer.encode("the ä😀")) == "the ä😀"
     assert loaded.tokenizer.special_ids == {0, 1, 2}
     assert loaded.tokenizer.has_chat_template
+    assert (folder / "model.safetensors").stat().st_mode == (folder / "config.json").stat().st_mode, "for everybody"
     before = (folder / "model.safetensors").stat().st_mtime_ns
     assert converted(path, tmp_path / "cache") == folder
     assert (folder / "model.safetensors").stat().st_mtime_ns == before

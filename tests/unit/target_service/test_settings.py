@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from foreword.errors import InvalidField, NotFound
+from foreword.models.dtype import Dtype
+from foreword.settings.fields import leaves
 from target_service.service import run
 from target_service.settings import TargetSettings
 
@@ -52,3 +54,10 @@ def test_a_path_is_looked_at_where_files_are_to_be_there(tmp_path: Path) -> None
         TargetSettings(model="/nope").check_files()
     with pytest.raises(NotFound, match=f"^local_drafter: no config.json in {tmp_path}"):
         TargetSettings(local_drafter=str(tmp_path)).check_files()
+
+
+def test_formats_that_are_offered_are_those_that_are_taken() -> None:
+    offered = next(leaf.wanted for leaf in leaves(TargetSettings) if leaf.name == "dtype")
+    assert offered == "one of float32, bfloat16, float16"
+    with pytest.raises(InvalidField, match=f"^dtype: got 'int8', wanted {offered}: with rounded weights"):
+        TargetSettings(dtype=Dtype.INT8)
