@@ -67,6 +67,7 @@ class LossCode(IntEnum):
     RUNNER = 2
     PROTOCOL = 3
     DRAINING = 4
+    LAW = 5
 
 
 class FinishReason(IntEnum):

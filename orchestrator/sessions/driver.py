@@ -24,6 +24,7 @@ from foreword.protocol.messages import (
     Tokens,
 )
 from foreword.protocol.words import Drafter, ResultKind
+from foreword.values import replace
 from orchestrator.control.costs import Round
 from orchestrator.control.memory import Link
 from orchestrator.core import draft_part, rounds
@@ -339,7 +340,7 @@ class SessionDriver:
 
     def _plan(self) -> RoundPlan:
         peer, target = self._draft.peer, self._target.peer
-        return self._policy.plan(
+        plan = self._policy.plan(
             RoundView(
                 now_us=self._around.clock.now_us(),
                 block_lag_us=self._lags.quantile(0.95),
@@ -350,6 +351,9 @@ class SessionDriver:
                 local=target.info.local_drafter if target is not None and target.info is not None else None,
             )
         )
+        if self._target.lawless:  # the next token alone: it may have been the law behind a candidate that failed
+            return replace(plan, gamma=0, local=None)
+        return plan
 
     def _watch(self) -> None:
         """Limit the time to the next Result: the wait for a block, some of the longest steps, and a generous floor."""

@@ -38,6 +38,8 @@ def error_of_loss(lost: Lost, address: str) -> ForewordError:
             return ProtocolFault(told)
         case LossCode.DRAINING:
             return Unavailable(told)
+        case LossCode.LAW:
+            return Mismatch(told)
 
 
 def useless_again(refused: Refused) -> bool:

@@ -9,12 +9,15 @@ from typing import Protocol
 from foreword.clock import Clock, Timer
 from foreword.errors import ForewordError, Unavailable
 from foreword.protocol.messages import Lost, Refused, Result, TargetEvent, TargetOpened, Tokens
-from foreword.protocol.words import RefusalCode
+from foreword.protocol.words import LossCode, RefusalCode
 from orchestrator.pools.avoidance import Avoidance
 from orchestrator.pools.prefixes import Beginning, Beginnings
 from orchestrator.pools.targets import TargetPeer, TargetPool
 from orchestrator.sessions.limits import SessionLimits
 from orchestrator.sessions.refusals import RETRY_AFTER_MS, error_of_loss, error_of_refusal, useless_again
+
+LAW_FAILURES = 2
+"""Times behind the same token that no law can be computed before the request fails: one target alone may be broken."""
 
 
 class TargetUser(Protocol):
@@ -58,6 +61,7 @@ class TargetSeat:
         self._full: dict[str, ForewordError] = {}
         """By address: what was said by targets that had no room, and none in line for it, when they were last asked."""
         self._failures = 0
+        self._law_failures = 0
         self._since_us: int | None = None
         """Since when there is no progress."""
         self._timer: Timer | None = None
@@ -70,6 +74,11 @@ class TargetSeat:
         self.sid = 0
         self.used = 0
         """How many targets have been asked and have opened."""
+
+    @property
+    def lawless(self) -> bool:
+        """Whether no token has come since a target could not compute the law of this session."""
+        return self._law_failures > 0
 
     def seek(self) -> None:
         """Ask a target for a place now, or as soon as one is there."""
@@ -94,6 +103,9 @@ class TargetSeat:
     def seek_again(self) -> None:
         """Find a place after one was lost or refused: not at once, and not all sessions at the same time."""
         self._leave()
+        if self._law_failures >= LAW_FAILURES:
+            self._user.fail(self._error)
+            return
         now_us = self._clock.now_us()
         if self._since_us is None:
             self._since_us = now_us
@@ -113,7 +125,7 @@ class TargetSeat:
         """Take an event of the session."""
         match event:
             case Result():
-                self._since_us, self._failures = None, 0
+                self._since_us, self._failures, self._law_failures = None, 0, 0
                 self._user.answered(event, arrived_us)
             case TargetOpened():
                 self._unpace()
@@ -162,7 +174,13 @@ class TargetSeat:
     def _lost(self, lost: Lost) -> None:
         assert self.peer is not None
         self._error = error_of_loss(lost, self.peer.address)
-        self._avoidance.add(self.peer.address, self._clock.now_us() + self._limits.retry_us(self._failures + 1))
+        after_us = self._limits.retry_us(self._failures + 1)
+        if lost.code is LossCode.LAW:
+            self._law_failures += 1
+            others = (peer.address for peer in self._pool.peers if peer.up and peer is not self.peer)
+            if self._avoidance.next_us(others) < math.inf:
+                after_us = self._limits.last_retry_us  # the next word is another's, however long the queue of re-opens
+        self._avoidance.add(self.peer.address, self._clock.now_us() + after_us)
         self._user.unseated(lost.message, close=False)
 
     def _known(self) -> Sequence[Beginning]:

@@ -122,7 +122,7 @@ class Stepper:
             if record in opened:
                 self._intake.opened(record, now_us=times.done_us)
             if isinstance(found, ForewordError):
-                outcome = failed(record.session, LossCode.RUNNER, found.message)
+                outcome = failed(record.session, LossCode.LAW, found.message)
             else:
                 outcome = _outcome(record, finding.work, found, _timing(record, times))
             self._sessions.apply(record, outcome, at_us=times.done_us)

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from foreword.client import AsyncClient
 from foreword.client.stream import AsyncStream
-from foreword.errors import DeadlineExceeded, Full, InvalidField, NotFound
+from foreword.errors import DeadlineExceeded, Full, InvalidField, Mismatch, NotFound
 from foreword.protocol.generation import Delta, Finish, GenerateRequest, TokenPrompt
 from foreword.protocol.words import FinishReason, Rule, TokenSource
 from foreword.rpc.calls import call_unary
@@ -22,6 +22,7 @@ from foreword.wire.info import decode_draft_info, decode_target_info
 from foreword.wire.limits import Limits
 from foreword.wire.methods import DRAFT_GET_INFO, TARGET_GET_INFO
 from tests.integration.orchestrator.services import (
+    SYNTHETIC,
     Deployment,
     deployment,
     start_draft,
@@ -311,6 +312,26 @@ async def test_a_target_that_goes_is_replaced(folder, served: Deployment) -> Non
         assert any(result.usage.targets_used == 2 for result in results)
     finally:
         await front.stop()
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+async def test_a_request_that_leaves_no_token_is_told_so_at_once(folder, targets: int) -> None:  # type: ignore[no-untyped-def]
+    model = f"{SYNTHETIC.format(step_ms=1.0, seed=1)},eos=0.01"
+    async with AsyncExitStack() as stack:
+        running = [start_target(folder, f"ends{i}", model=model) for i in range(targets)]
+        running.append(start_draft(folder, "ends", model=model))
+        for service in running:
+            stack.push_async_callback(service.stop)
+        for service in running:
+            await service.ready()
+        front = start_orchestrator(folder, running[:-1], running[-1:], "front")
+        stack.push_async_callback(front.stop)
+        await front.ready()
+        async with AsyncClient(front.address) as client:
+            for gamma in (0, 4):
+                with pytest.raises(Mismatch, match="no token left at output position 0"):
+                    await client.generate(PROMPT, banned_ids=range(63), seed=1, gamma=gamma, timeout_s=60)
+            assert len((await client.generate(PROMPT, max_tokens=5, ignore_eos=True)).ids) == 5
 
 
 async def test_a_draft_with_another_vocabulary_is_named_and_not_used(folder, served: Deployment) -> None:  # type: ignore[no-untyped-def]

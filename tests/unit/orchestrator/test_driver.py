@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from foreword.errors import EngineFailure, Full, InvalidField, Unavailable
+from foreword.errors import EngineFailure, Full, InvalidField, Mismatch, Unavailable
 from foreword.protocol.messages import Advance, Commit, DraftClose, LinkState, TargetClose, TargetOpen, Trace
 from foreword.protocol.words import FinishReason, LossCode, RefusalCode
 from foreword.values import replace
 from orchestrator.core.state import Phase
 from orchestrator.sessions.limits import SessionLimits
-from tests.unit.orchestrator.world import Recorder, World, refusal, text_after
+from tests.unit.orchestrator.world import Recorder, World, guess, refusal, text_after
 
 PROMPT = (1, 2, 3)
 
@@ -178,6 +178,53 @@ def test_engine_failure_is_told_as_such() -> None:
     world.fake_targets[0].lose(LossCode.RUNNER)
     world.clock.run()
     assert isinstance(recorder.error, EngineFailure)
+
+
+@pytest.mark.parametrize("drafts", [0, 1])
+@pytest.mark.parametrize("targets", [1, 2, 3])
+@pytest.mark.parametrize("count", [0, 10])
+def test_a_law_that_cannot_be_computed_anywhere_ends_the_request_with_its_reason(
+    targets: int, drafts: int, count: int
+) -> None:
+    world = World(targets=targets, drafts=drafts)
+    for target in world.fake_targets:
+        target.lawless = (*PROMPT, *text_after(PROMPT, count)).__eq__
+    driver, recorder = world.drive()
+    world.clock.run_for(2_000_000)
+    assert isinstance(recorder.error, Mismatch)
+    assert not recorder.error.retryable
+    assert "no token left" in recorder.error.message
+    assert tuple(recorder.tokens) == text_after(PROMPT, count)
+    assert driver.session.phase is Phase.DONE
+    opens = [sum(isinstance(c, TargetOpen) for c in target.sent) for target in world.fake_targets]
+    assert sorted(opens, reverse=True) == ([2] if targets == 1 else [1, 1, 0][:targets])
+    world.clock.run()
+    assert world.clock.waiting == 0
+    assert not any(server.peer._members for server in (*world.fake_targets, *world.fake_drafts))
+
+
+def test_a_target_that_alone_computes_no_laws_costs_no_request() -> None:
+    world = World(targets=2)
+    world.targets.pace._at_once = 1
+    world.fake_targets[0].lawless = lambda _: True
+    recorders = [world.drive()[1] for _ in range(60)]
+    world.clock.run()
+    for recorder in recorders:
+        check(recorder)
+    assert {recorder.places.targets for recorder in recorders} == {1, 2}
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+@pytest.mark.parametrize("local", [False, True])
+def test_a_candidate_behind_which_there_is_no_law_costs_time_alone(targets: int, local: bool) -> None:
+    right = (*PROMPT, *text_after(PROMPT, 40))
+    world = World(targets=targets, drafts=int(not local), local=guess if local else None)
+    for target in world.fake_targets:
+        target.lawless = lambda tokens: tokens != right[: len(tokens)]
+    _, recorder = world.drive()
+    world.clock.run()
+    check(recorder)
+    assert recorder.places.targets > 1
 
 
 def test_new_session_that_all_targets_turn_away_is_told_so_at_once() -> None:

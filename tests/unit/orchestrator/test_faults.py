@@ -46,7 +46,8 @@ def faults(world: World, chance: random.Random, drivers: list[SessionDriver]) ->
     def mute() -> None:
         draft.silent_to_target = not draft.silent_to_target
 
-    lose = lambda: target.lose(chance.choice(list(LossCode))) if target.alive else None  # noqa: E731
+    codes = [code for code in LossCode if code is not LossCode.LAW]  # which ends a request the second time
+    lose = lambda: target.lose(chance.choice(codes)) if target.alive else None  # noqa: E731
     return [toggle(target), toggle(draft), toggle(draft), refuse, stick, pause, pause, slow, mute, lose, lose]
 
 

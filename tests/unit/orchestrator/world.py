@@ -140,6 +140,8 @@ class FakeTarget(FakeServer):
     local: Callable[[tuple[int, ...]], int | None] | None = None
     """What its own drafter guesses to come next, None for nothing; without one it decodes plainly."""
     gamma_max = 16
+    lawless: Callable[[tuple[int, ...]], bool] | None = None
+    """Behind which tokens it cannot compute a law."""
 
     def info(self) -> ServerInfo:
         return replace(
@@ -235,7 +237,11 @@ class FakeTarget(FakeServer):
         self.running = False
         for sid, work in works:
             session = self.sessions[sid]
-            own = [next_token(session.context + work.candidates[:n]) for n in range(work.need)]
+            rows = [session.context + work.candidates[:n] for n in range(work.need)]
+            if self.lawless is not None and any(map(self.lawless, rows)):
+                self.apply(sid, step.failed(session, LossCode.LAW, "no token left"))
+                continue
+            own = [next_token(row) for row in rows]
             if session.proposal is None:
                 verdict = decide(Rule.MATCH, Evidence((), (own[0],)), coin_key=b"", round=1, base=0)
                 stepped = step.Stepped(Evidence((), (own[0],)), verdict)

@@ -47,7 +47,7 @@ def test_logits_that_are_no_numbers_cost_their_session_only() -> None:
     bench.command(open_session(1, first=bad.plain(3)), open_session(2, first=good.plain(3)))
     bench.run(300)
     (lost,) = bench.events(Lost)
-    assert (lost.sid, lost.code) == (1, LossCode.RUNNER)
+    assert (lost.sid, lost.code) == (1, LossCode.LAW)
     assert "nan" in lost.message
     assert [r.sid for r in bench.events(Result)] == [2, 2, 2]
 
@@ -63,7 +63,7 @@ def test_a_law_under_which_nothing_may_come_costs_its_session_only() -> None:
     bench.command(open_session(1, law=law, first=bad.plain(3)), open_session(2, first=good.plain(3)))
     bench.run(300)
     (lost,) = bench.events(Lost)
-    assert (lost.sid, lost.code) == (1, LossCode.RUNNER)
+    assert (lost.sid, lost.code) == (1, LossCode.LAW)
     assert "no token left" in lost.message
     assert [r.sid for r in bench.events(Result)] == [2, 2, 2]
 
@@ -89,7 +89,7 @@ def test_a_block_that_cannot_be_judged_costs_its_session_only() -> None:
         bench.command(bad.speculate(), ms=45)
         bench.block(bad.block((1,)), ms=45)
         bench.run(300)
-    assert [(lost.sid, lost.code) for lost in bench.events(Lost)] == [(1, LossCode.RUNNER)]
+    assert [(lost.sid, lost.code) for lost in bench.events(Lost)] == [(1, LossCode.LAW)]
     assert len(bench.events(Result)) == 3
     assert not bench.answers(VerdictNotice)
 
