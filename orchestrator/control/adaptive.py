@@ -22,6 +22,8 @@ _SAMPLED = 4
 _PLAIN_US = 50_000
 """How often a session that decodes plainly thinks it over, unless others are looking or its draft tells how it does."""
 _LEAST_RATE = 0.2
+_SURPRISE = 2.0
+"""How much longer than reckoned a round has to be for the choice to be thought over at once."""
 _QUEUED = 0.15
 """Share of a round in a queue from which on sessions may only have been out of step."""
 
@@ -127,6 +129,9 @@ class AdaptiveGamma:
         every = _SELDOM if fixed else _EVERY
         self._stale |= self._rounds <= _EACH or self._rounds % every == 0 or self._choice.why is Why.PROBE
         self._stale |= seen.offered == 0  # it was waited for in vain
+        cost = self._choice.cost
+        if cost is not None and seen.took_us > _SURPRISE * (cost.fixed_us + cost.candidate_us * seen.offered):
+            self._stale = True
 
     def followed(self, agreed: int, compared: int) -> None:
         """Learn from guesses of a draft that follows a lease."""
@@ -195,8 +200,10 @@ class AdaptiveGamma:
             doubt = Doubt.FEW
         elif prospect.would_pay:
             doubt = Doubt.TOGETHER
-        elif self._costs.queue_us > _QUEUED * prospect.cost.fixed_us:
-            doubt = Doubt.QUEUED
+        elif self._costs.late:
+            doubt = Doubt.LATE
+        elif self._costs.slowed or self._costs.queue_us > _QUEUED * prospect.cost.fixed_us:
+            doubt = Doubt.PASSING
         return self._probing.due(prospect.at_us, lost_us=prospect.lost_us, round_us=prospect.round_us, doubt=doubt)
 
 

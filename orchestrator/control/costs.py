@@ -23,6 +23,8 @@ _YOUNG, _LINK_YOUNG = 6, 64
 _FADE = 0.9
 _UNWAITED = 0.25
 """Of plain steps, those that have not waited for anybody, at least."""
+_CHANGED, _BELIEVED = 2.0, 3
+"""How much longer or shorter rounds have to be than those before, and how many in a row, to tell of another network."""
 _KEEP = 0.98
 """Of rounds before, in what rounds bring and take."""
 
@@ -69,8 +71,14 @@ class Costs:
         self._brought = self._took = 0.0
         """Tokens and microseconds of recent rounds."""
         self._rounds = self._results = 0
-        self._surplus = Fading(fade=0.98, size=64)
+        self._surplus = Fading()
         """What the network took beyond the round trip of the draft's own link."""
+        self._odd: deque[Round] = deque(maxlen=16)
+        """The last rounds, if they were much longer, or much shorter, than those before."""
+        self._odd_longer, self._odd_us = False, 0
+        """Which of the two, and when the first of them was."""
+        self._late = self._slowed = False
+        """Whether the last round went without its block, and whether the last change was for the worse."""
         self._round_us = self._plain_at_us = -_FRESH_US
         """When the last block was verified, and the last plain step taken."""
 
@@ -93,30 +101,61 @@ class Costs:
 
     def _add_round(self, seen: Round) -> None:
         """Take a round that a draft was asked for; where its block was late or empty, the wait for it counts too."""
-        parts, own_us = seen.parts, seen.own_us
         if seen.at_us - self._round_us > _FRESH_US:
-            for measured in (self._fixed, self._local, self._step, self._queue, self._wait, self._bare):
-                measured.clear()
+            self._forget_rounds()
         self._round_us = seen.at_us
         self._rounds += 1
+        self._late = not seen.offered
+        self._brought = _KEEP * self._brought + 1.0 + seen.kept
+        self._took = _KEEP * self._took + seen.took_us
+        if seen.offered and seen.parts.draft_compute is not None:
+            self._add_drafting(seen, _drafting_us(seen) / seen.offered)
+        self._add_times(seen)
+        if self._tells_of_change(seen):
+            self._forget_rounds()
+            self._surplus.clear()
+            for odd in self._odd:
+                self._add_times(odd)
+            self._odd.clear()
+            self._slowed = self._odd_longer
+
+    def _add_times(self, seen: Round) -> None:
+        parts = seen.parts
         self._queue.add(float(parts.verify_queue))
-        self._step.add(max(1.0, parts.verify_compute - own_us))
+        self._step.add(max(1.0, parts.verify_compute - seen.own_us))
         # A step that leases are ready for does not wait for blocks any longer than it takes.
         self._wait.add(seen.others_us if seen.others_us < parts.verify_compute else 0.0)
         self._bare.add(max(1.0, parts.verify_compute - seen.all_us))
-        self._brought = _KEEP * self._brought + 1.0 + seen.kept
-        self._took = _KEEP * self._took + seen.took_us
-        drafting_us = min(parts.draft_compute or 0, seen.took_us)  # no draft is believed more than the round took
-        if seen.offered:
-            if parts.draft_compute is None:
-                return
-            self._add_drafting(seen, drafting_us / seen.offered)
-        beside_us = seen.took_us - drafting_us - own_us
+        if seen.offered and parts.draft_compute is None:
+            return
+        beside_us = _beside_us(seen)
         self._fixed.add(max(0.0, beside_us))
         if parts.network is not None or not seen.offered:
             self._local.add(max(0.0, beside_us - (parts.network or 0)))
         if parts.network is not None and seen.round_trip_us is not None:
             self._surplus.add(parts.network - seen.round_trip_us)
+
+    def _forget_rounds(self) -> None:
+        for measured in (self._fixed, self._local, self._step, self._queue, self._wait, self._bare):
+            measured.clear()
+
+    def _tells_of_change(self, seen: Round) -> bool:
+        """Whether this is the last of enough rounds in a row that took twice as long as usual, or half of it.
+
+        Of all sessions together, whose rounds end in the same step, those of as many steps.
+        """
+        usual_us, beside_us, odd = self._fixed.median, _beside_us(seen), self._odd
+        if usual_us is None or (seen.offered and seen.parts.draft_compute is None):
+            return False
+        longer = beside_us > _CHANGED * usual_us
+        if (odd and longer is not self._odd_longer) or not (longer or _CHANGED * beside_us < usual_us):
+            odd.clear()
+        if longer or _CHANGED * beside_us < usual_us:
+            if not odd:
+                self._odd_longer, self._odd_us = longer, seen.at_us
+            odd.append(seen)
+        least_us = (_BELIEVED - 1) * min(seen.took_us, usual_us)
+        return len(odd) >= _BELIEVED and seen.at_us - self._odd_us >= least_us
 
     def _add_drafting(self, seen: Round, each_us: float) -> None:
         self._by_model *= _FADE
@@ -189,6 +228,16 @@ class Costs:
         return link if len(self._fixed) < _ENOUGH or self._round_us < link.block_us - old_us else self
 
     @property
+    def late(self) -> bool:
+        """Whether the last block did not come in time: what it was waited for tells nothing of the next one."""
+        return self._rounds_of_now._late
+
+    @property
+    def slowed(self) -> bool:
+        """Whether rounds were shorter once: what has changed may change again."""
+        return self._rounds_of_now._slowed
+
+    @property
     def queue_us(self) -> float:
         """What blocks have waited for a step to begin; 0 before there were any."""
         return self._rounds_of_now._queue.median or 0.0
@@ -222,3 +271,12 @@ class Costs:
         if old and round_trip_us is not None and local is not None and surplus is not None:
             return local + max(0.0, surplus + round_trip_us)
         return self._fixed.median
+
+
+def _drafting_us(seen: Round) -> int:
+    return min(seen.parts.draft_compute or 0, seen.took_us)  # no draft is believed more than the round took
+
+
+def _beside_us(seen: Round) -> float:
+    """Return what a round took beside drafting and the rows of its candidates."""
+    return seen.took_us - _drafting_us(seen) - seen.own_us

@@ -9,21 +9,27 @@ _SHARE = 0.01
 _ROUNDS = 3
 """Rounds of a look."""
 _LEAST_US = 200_000
+_LONG_US = 200_000
+"""Of a round that a look has no more than one of."""
+_WELL_US = 10_000_000
+"""After so long without a question blocks have paid meanwhile, and the first looks may take more again."""
 
 
 class Doubt(Enum):
     """What speaks against what was measured of blocks."""
 
     NONE = auto()
-    QUEUED = auto()
-    """They waited for steps, as they do while sessions are not in step."""
+    PASSING = auto()
+    """They waited for steps, as they do while sessions are not in step, or rounds have become longer lately."""
     TOGETHER = auto()
     """If all sessions took them, without waiting for each other's steps, all would gain."""
+    LATE = auto()
+    """The last one did not come in time; what was measured is how long it was waited for."""
     FEW = auto()
     """So few were measured that a single slow one may be all."""
 
 
-_FIRST_SHARES = {Doubt.QUEUED: 0.05, Doubt.TOGETHER: 0.2}
+_FIRST_SHARES = {Doubt.PASSING: 0.05, Doubt.TOGETHER: 0.2, Doubt.LATE: 0.2}
 """Of the time that the first look may take."""
 
 
@@ -38,6 +44,7 @@ class Probing:
         self._closed_us: int | None = None
         self._until_us = 0
         self._looks = 0
+        self._asked_us = 0
 
     def open(self, now_us: int) -> bool:
         """Whether a look is being taken."""
@@ -53,10 +60,14 @@ class Probing:
             return True
         if self._closed_us is None:
             self._closed_us = now_us
+        if now_us - self._asked_us > _WELL_US:
+            self._looks = 0
+        self._asked_us = now_us
         share = max(_SHARE, _FIRST_SHARES.get(doubt, 0.0) / 2**self._looks)
-        wait_us = 0.0 if doubt is Doubt.FEW else _ROUNDS * lost_us / share
+        rounds = 1 if doubt is Doubt.FEW or round_us > _LONG_US else _ROUNDS
+        wait_us = 0.0 if doubt is Doubt.FEW else rounds * lost_us / share
         if now_us - self._closed_us < max(_LEAST_US, wait_us):
             return False
         self._looks += 1
-        self._closed_us = self._until_us = now_us + round((1 if doubt is Doubt.FEW else _ROUNDS) * round_us)
+        self._closed_us = self._until_us = now_us + round(rounds * round_us)
         return True

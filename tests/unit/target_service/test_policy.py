@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foreword.protocol.messages import Result
+from foreword.protocol.messages import Result, VerdictNotice
 from target_service.core.estimates import Emitted, Replies, StepTimes
 from target_service.core.policy import (
     Arrival,
@@ -20,8 +20,8 @@ from target_service.core.policy import (
     Worthwhile,
     step_policy,
 )
-from target_service.engine.messages import Events, FromEngine
-from tests.unit.target_service.kit import Bench, Peer, open_session
+from target_service.engine.messages import Answers, Events, FromEngine
+from tests.unit.target_service.kit import Bench, Peer, open_session, ticket
 
 STEP_US = 20_000.0
 
@@ -149,20 +149,27 @@ def two_sessions(policy: StepPolicy, *, apart_ms: float, offset_ms: float = 0.0,
     peers = {1: Peer(1), 2: Peer(2)}
     bench.command(open_session(1, max_output=4000), open_session(2, max_output=4000))
 
-    def start(peer: Peer, ms: float) -> None:
+    told_ms = {}
+    """When the drafts, of whom each has a ticket, had their verdicts: Results may wait behind them."""
+
+    def start(peer: Peer, ms: float, draft_ms: float) -> None:
         bench.command(peer.speculate(wait_ms=40.0), ms=ms + 1)
-        bench.block(peer.block((1, 2, 3, 4)), ms=ms + 8 + (apart_ms if peer.sid == 2 else 0.0))
+        bench.block(peer.block((1, 2, 3, 4)), ms=draft_ms + 8 + (apart_ms if peer.sid == 2 else 0.0))
 
     def react(message: FromEngine) -> None:
+        if isinstance(message, Answers):
+            told_ms.update({a.ticket: bench.time.us / 1000 for a in message.answers if isinstance(a, VerdictNotice)})
         for event in message.events if isinstance(message, Events) else ():
             if isinstance(event, Result):
-                peers[event.sid].take(event)
+                peer, now_ms = peers[event.sid], bench.time.us / 1000
+                peer.take(event)
                 if bench.time.us < rounds * 60_000:
-                    start(peers[event.sid], bench.time.us / 1000)
+                    start(peer, now_ms, told_ms.get(ticket(event.sid), now_ms))
 
     bench.channel.listeners.append(react)
     for peer in peers.values():
-        start(peer, 30.0 + (offset_ms if peer.sid == 2 else 0.0))
+        begun_ms = 30.0 + (offset_ms if peer.sid == 2 else 0.0)
+        start(peer, begun_ms, begun_ms)
     bench.run(200 + rounds * 60)
     return sum(len(peer.output) for peer in peers.values()) / bench.timed_events(Result)[-1][0]
 

@@ -25,7 +25,7 @@ def test_a_look_of_three_rounds_costs_a_hundredth_of_the_time() -> None:
     assert found[1] - found[0] == pytest.approx(9.0 + 3 * ROUND / 1e6, abs=0.1)
 
 
-@pytest.mark.parametrize(("doubt", "first"), [(Doubt.QUEUED, 1.8), (Doubt.TOGETHER, 0.45)])
+@pytest.mark.parametrize(("doubt", "first"), [(Doubt.PASSING, 1.8), (Doubt.TOGETHER, 0.45)])
 def test_in_doubt_the_first_looks_come_sooner_and_the_others_ever_later(doubt: Doubt, first: float) -> None:
     found = looks(doubt, seconds=120)
     gaps = [after - before for before, after in zip([0.0, *found], found, strict=False)]
