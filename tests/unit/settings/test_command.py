@@ -150,6 +150,7 @@ def test_server_options_carry_all_that_the_server_needs(tmp_path):
 def test_engines_inherit_the_environment_and_keep_threads_from_spinning(monkeypatch):
     monkeypatch.setenv("SOMETHING", "1")
     monkeypatch.delenv("OMP_WAIT_POLICY")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     environment = engine_environment(extra={"EXTRA": "2"})
     assert environment["SOMETHING"] == "1"
