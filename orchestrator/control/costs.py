@@ -42,6 +42,9 @@ class Round(NamedTuple):
     parts: RoundParts
     first: bool = False
     """Whether it is the first Result of its Commit; that of a lease came in the middle of another step."""
+    opens: bool = False
+    """Whether it is the first round after a lease: its order goes to the draft before it drafts, which has to read what
+    came meanwhile. Later ones begin with a verdict."""
     looked_up: bool = False
     """Whether the block was copied, which takes next to nothing, where a model might have drafted it."""
     own_us: float = 0.0
@@ -77,6 +80,8 @@ class Costs:
         """The last rounds, if they were much longer, or much shorter, than those before."""
         self._odd_longer, self._odd_us = False, 0
         """Which of the two, and when the first of them was."""
+        self._opened = False
+        """Whether all that is known is a round that opened after a lease."""
         self._late = self._slowed = False
         """Whether the last round went without its block, and whether the last change was for the worse."""
         self._round_us = self._plain_at_us = -_FRESH_US
@@ -106,10 +111,16 @@ class Costs:
         self._round_us = seen.at_us
         self._rounds += 1
         self._late = not seen.offered
+        if self._opened:  # better a round that is too long than none, but no longer than there is another
+            self._forget_rounds()
+        self._opened = seen.opens and seen.offered > 0 and not len(self._fixed)
         self._brought = _KEEP * self._brought + 1.0 + seen.kept
         self._took = _KEEP * self._took + seen.took_us
-        if seen.offered and seen.parts.draft_compute is not None:
+        opens = seen.opens and seen.offered > 0
+        if seen.offered and seen.parts.draft_compute is not None and not (opens and self.candidate_us is not None):
             self._add_drafting(seen, _drafting_us(seen) / seen.offered)
+        if opens and not self._opened:
+            return
         self._add_times(seen)
         if self._tells_of_change(seen):
             self._forget_rounds()

@@ -97,6 +97,8 @@ class SessionDriver:
         self._answered_us: int | None = None
         self._first = True
         """Whether the next Result is the first of its Commit."""
+        self._plain = True
+        """Whether the Result before came under a lease."""
         self._limit = Deadline(around.clock, self._overdue)
         self._round: tuple[int, bool, RoundParts, bool]
         salt = session.request.cache_salt
@@ -319,6 +321,7 @@ class SessionDriver:
         """Tell the policy what a round took and brought."""
         before_us, self._answered_us = self._answered_us, arrived_us
         first, self._first = self._first, result.final
+        opens, self._plain = gamma > 0 and self._plain, gamma == 0
         if before_us is None:
             return
         draft, target, rows = self._draft.peer, self._target.peer, result.timing.step_rows
@@ -330,6 +333,7 @@ class SessionDriver:
             kept=emit.verdict.kept,
             parts=parts,
             first=first,
+            opens=opens,
             looked_up=result.drafter is Drafter.LOOKUP,
             own_us=0.0 if target is None else target.added_us(rows, len(result.ids)),
             all_us=0.0 if target is None else target.added_us(rows, max(0, rows - target.load.sessions)),
