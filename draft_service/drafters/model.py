@@ -137,13 +137,33 @@ class ModelDrafter:
             self._runner.truncate(job.slot, work.cached)
             batch.append(Rows(job.slot, work.rows, work.count, plan.parameters.temperature))
         logits = self._runner.forward(batch)
+        found = [self._guessed_at_once(*one) for one in zip(jobs, plans, logits, strict=True)]
+        others = [i for i, flags in enumerate(found) if flags is None]
+        lawful = self._guessed_lawful([(jobs[i], plans[i], logits[i]) for i in others])
+        for i, flags in zip(others, lawful, strict=True):
+            found[i] = flags
+        return [flags for flags in found if flags is not None]
+
+    def _guessed_at_once(self, job: CompareJob, plan: Plan, rows: Logits) -> tuple[bool, ...] | ForewordError | None:
+        key, work, flags = job.session.keys.match, job.compare, []
+        for number, token in enumerate(work.wanted):
+            row = rows[number, : self._width]
+            guess = self._at_once(plan, row, key, position=work.position + number, leads=False)
+            if guess is None:
+                return None
+            flags.append(guess[0] == token)
+        return tuple(flags)
+
+    def _guessed_lawful(
+        self, work: Sequence[tuple[CompareJob, Plan, Logits]]
+    ) -> list[tuple[bool, ...] | ForewordError]:
         rows = [
             self._law_rows(job.session, plan, one, position=job.compare.position, wanted=job.compare.wanted)
-            for job, plan, one in zip(jobs, plans, logits, strict=True)
+            for job, plan, one in work
         ]
         return [
             laws if isinstance(laws, ForewordError) else _agreed(job, plan, laws)
-            for job, plan, laws in zip(jobs, plans, self._laws(rows), strict=True)
+            for (job, plan, _), laws in zip(work, self._laws(rows), strict=True)
         ]
 
     def _prepared(self, pens: Sequence[Pen]) -> tuple[list[Plan], list[Rows]]:
@@ -181,7 +201,8 @@ class ModelDrafter:
         drawn: list[Drawn | ForewordError] = []
         others: list[int] = []
         for i, (pen, plan, rows) in enumerate(zip(pens, plans, logits, strict=True)):
-            found = self._at_once(pen, plan, rows)
+            key = pen.session.keys.match
+            found = self._at_once(plan, rows[0, : self._width], key, position=pen.position, leads=pen.threshold > 0)
             if found is None:
                 others.append(i)
                 drawn.append(Drawn((), None))
@@ -195,17 +216,18 @@ class ModelDrafter:
                 drawn[i] = one
         return drawn
 
-    def _at_once(self, pen: Pen, plan: Plan, rows: Logits) -> tuple[int, float] | None:
-        """Return the token and its lead where no law has to be made for them, else None."""
-        if plan.unedited_from is None or pen.position < plan.unedited_from:
+    def _at_once(
+        self, plan: Plan, row: Logits, key: bytes | None, *, position: int, leads: bool
+    ) -> tuple[int, float] | None:
+        """Return the token of one row and its lead where no law has to be made for them, else None."""
+        if plan.unedited_from is None or position < plan.unedited_from:
             return None
         if plan.manner is Manner.LIKELIEST:
-            token = self._likeliest(rows)
-            return None if token is None else (token, self._lead(rows) if pen.threshold else 0.0)
-        key = pen.session.keys.match
+            token = self._likeliest(row)
+            return None if token is None else (token, self._lead(row) if leads else 0.0)
         if plan.manner is not Manner.COUPLED or self._coupled is None or key is None:
             return None
-        return self._coupled(rows[0, : self._width], self._ids, plan.parameters, key, pen.position)
+        return self._coupled(row, self._ids, plan.parameters, key, position)
 
     def _draw_lawful(self, pens: Sequence[Pen], plans: list[Plan], logits: list[Logits]) -> list[Drawn | ForewordError]:
         rows = [
@@ -224,14 +246,14 @@ class ModelDrafter:
             certain = 1.0
             if pen.threshold:
                 likeliest = plan.manner is Manner.LIKELIEST
-                lead = self._lead(one) if likeliest else margin(plan.manner, laws[0], chosen)
+                lead = self._lead(one[0, : self._width]) if likeliest else margin(plan.manner, laws[0], chosen)
                 certain = self._leads.estimate(pen, chosen.token, lead)
             counts = None if chosen.counts is None else (chosen.counts,)
             results.append(Drawn((chosen.token,), counts, confidence=certain))
         return results
 
-    def _likeliest(self, rows: Logits) -> int | None:
-        best = argmax(rows[0, : self._width])
+    def _likeliest(self, row: Logits) -> int | None:
+        best = argmax(row)
         return best if best is None or self._vocabulary is None else self._vocabulary.id_of(best)
 
     def _laws(self, rows: Sequence[LawRows]) -> list[list[Law] | ForewordError]:
@@ -241,9 +263,9 @@ class ModelDrafter:
             return found
         return [one if isinstance(one, ForewordError) else [vocabulary.law_of(law) for law in one] for one in found]
 
-    def _lead(self, rows: Logits) -> float:
+    def _lead(self, row: Logits) -> float:
         """Return by how many nats the likeliest token leads the next at temperature 1."""
-        second, first = np.partition(rows[0, : self._width], -2)[-2:]
+        second, first = np.partition(row, -2)[-2:]
         return float(first - second)
 
     def _plan(self, pen: Pen) -> Plan:
