@@ -15,7 +15,7 @@ from foreword.protocol.messages import (
 )
 from foreword.protocol.words import Drafter, ResultKind
 from foreword.values import replace
-from orchestrator.core.rounds import end_lease, recall
+from orchestrator.core.rounds import block_gamma, end_lease, recall
 from orchestrator.core.state import (
     Action,
     Count,
@@ -24,6 +24,7 @@ from orchestrator.core.state import (
     NeedDraft,
     Outcome,
     Phase,
+    RoundPlan,
     Session,
     ToDraft,
     ToTarget,
@@ -64,14 +65,15 @@ def assign_draft(session: Session, sid: int, address: TargetAddress, *, vocabula
     return replace(session, draft=part), actions
 
 
-def draft_opened(session: Session, message: DraftOpened) -> Outcome:
-    """The draft has read the committed tokens: it is live from the next round."""
+def draft_opened(session: Session, message: DraftOpened, plan: RoundPlan) -> Outcome:
+    """The draft has read the committed tokens: it is live from the next round, which ends a lease if it is a block."""
     if session.draft.phase is not DraftPhase.OPENING or message.sid != session.draft.sid:
         return session, (Count("old_draft_opened"),)
     draft = replace(session.draft, phase=DraftPhase.LIVE, longest_length=message.longest_length)
     if draft.link_down:
         return replace(session, draft=replace(draft, phase=DraftPhase.SUSPECT)), ()
-    return end_lease(replace(session, draft=draft))
+    session = replace(session, draft=draft)
+    return end_lease(session) if block_gamma(session, plan) > 0 else (session, ())
 
 
 def draft_gone(session: Session, sid: int, reason: str) -> Outcome:

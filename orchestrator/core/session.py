@@ -102,7 +102,7 @@ def target_opened(session: Session, message: TargetOpened, plan: RoundPlan) -> O
     watch = (Watch(session.commit.round),)
     session = replace(session, phase=Phase.WAIT)
     session, advance = advance_draft(session, plan)
-    if session.draft.phase is DraftPhase.LIVE or session.client_full:
+    if block_gamma(session, plan) > 0 or session.client_full:
         session, more = recall(session)
         return session, (*watch, *advance, *more)
     return session, (*watch, *advance)

@@ -214,7 +214,7 @@ class SessionDriver:
 
     def draft_opened(self, message: DraftOpened) -> None:
         """The draft is ready."""
-        self._apply(draft_part.draft_opened(self.session, message))
+        self._apply(draft_part.draft_opened(self.session, message, self._plan()))
 
     def draft_followed(self, message: Follow) -> None:
         """The draft told how its guesses went."""

@@ -100,7 +100,7 @@ def deliver(world: World, source: str, message: object, scope: Scope) -> World:
         case LinkState():
             return apply(world, draft_part.link_state(generation, message))
         case DraftOpened():
-            return apply(world, draft_part.draft_opened(generation, message))
+            return apply(world, draft_part.draft_opened(generation, message, plan(scope)))
         case Follow():
             return apply(world, draft_part.followed(generation, message))
         case Lost() | Refused():
