@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from orchestrator.control.choice import RoundCost, best, rates
 from orchestrator.control.costs import Costs, Round
-from orchestrator.control.probing import Doubt, Probing
+from orchestrator.control.probing import LOOK_ROUNDS, Doubt, Probing
 from orchestrator.control.survival import Survival
 
 HYSTERESIS = 1.03
@@ -204,7 +204,8 @@ class AdaptiveGamma:
             doubt = Doubt.LATE
         elif self._costs.slowed or self._costs.queue_us > _QUEUED * prospect.cost.fixed_us:
             doubt = Doubt.PASSING
-        return self._probing.due(prospect.at_us, lost_us=prospect.lost_us, round_us=prospect.round_us, doubt=doubt)
+        lost_us = prospect.lost_us + self._costs.opening_us / LOOK_ROUNDS
+        return self._probing.due(prospect.at_us, lost_us=lost_us, round_us=prospect.round_us, doubt=doubt)
 
 
 class _Prospect:

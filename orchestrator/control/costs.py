@@ -24,8 +24,10 @@ _YOUNG, _LINK_YOUNG = 6, 64
 _FADE = 0.9
 _UNWAITED = 0.25
 """Of plain steps, those that have not waited for anybody, at least."""
-_CHANGED, _BELIEVED = 2.0, 3
-"""How much longer or shorter rounds have to be than those before, and how many in a row, to tell of another network."""
+_BELIEVED = 3
+"""Rounds in a row that tell of another network."""
+_NOTHING = 0.1
+"""Share of a round that is not worth a word."""
 _KEEP = 0.98
 """Of rounds before, in what rounds bring and take."""
 
@@ -77,10 +79,13 @@ class Costs:
         self._rounds = self._results = 0
         self._surplus = Fading()
         """What the network took beyond the round trip of the draft's own link."""
+        self._network = Fading()
         self._odd: deque[Round] = deque(maxlen=16)
-        """The last rounds, if they were much longer, or much shorter, than those before."""
+        """The last rounds, if their network took much longer, or much shorter, than that of those before."""
         self._odd_longer, self._odd_us = False, 0
         """Which of the two, and when the first of them was."""
+        self._opening = Fading()
+        """How much longer than others rounds take that open after a lease."""
         self._opened = False
         """Whether all that is known is a round that opened after a lease."""
         self._late = self._slowed = False
@@ -121,13 +126,16 @@ class Costs:
         if seen.offered and seen.parts.draft_compute is not None and not (opens and self.candidate_us is not None):
             self._add_drafting(seen, _drafting_us(seen) / seen.offered)
         if opens and not self._opened:
+            self._opening.add(_beside_us(seen) - (self._fixed.median or 0.0))
             return
         self._add_times(seen)
         if self._tells_of_change(seen):
             self._forget_rounds()
             self._surplus.clear()
+            self._network.clear()
             for odd in self._odd:
                 self._add_times(odd)
+                self._network.add(odd.parts.network or 0)
             self._odd.clear()
             self._slowed = self._odd_longer
 
@@ -152,22 +160,27 @@ class Costs:
             measured.clear()
 
     def _tells_of_change(self, seen: Round) -> bool:
-        """Whether this is the last of enough rounds in a row that took twice as long as usual, or half of it.
+        """Whether this is the last of enough rounds in a row whose network took twice as long as usual, or half of it.
 
-        Of all sessions together, whose rounds end in the same step, those of as many steps.
+        Of all sessions together, whose rounds end in the same step, those of as many steps. What others' rows add to a
+        step does not count, nor what is nothing beside the round.
         """
-        usual_us, beside_us, odd = self._fixed.median, _beside_us(seen), self._odd
-        if usual_us is None or (seen.offered and seen.parts.draft_compute is None):
+        network_us, usual_us, odd = seen.parts.network, self._network.median, self._odd
+        if network_us is None:
             return False
-        longer = beside_us > _CHANGED * usual_us
-        if (odd and longer is not self._odd_longer) or not (longer or _CHANGED * beside_us < usual_us):
+        self._network.add(network_us)
+        if usual_us is None:
+            return False
+        least_us = _NOTHING * seen.took_us
+        longer, shorter = network_us > 2 * usual_us + least_us, 2 * network_us + least_us < usual_us
+        if (odd and longer is not self._odd_longer) or not (longer or shorter):
             odd.clear()
-        if longer or _CHANGED * beside_us < usual_us:
+        if longer or shorter:
             if not odd:
                 self._odd_longer, self._odd_us = longer, seen.at_us
             odd.append(seen)
-        least_us = (_BELIEVED - 1) * min(seen.took_us, usual_us)
-        return len(odd) >= _BELIEVED and seen.at_us - self._odd_us >= least_us
+        between_us = (_BELIEVED - 1) * (usual_us if longer else network_us)
+        return len(odd) >= _BELIEVED and seen.at_us - self._odd_us >= between_us
 
     def _add_drafting(self, seen: Round, each_us: float) -> None:
         self._by_model *= _FADE
@@ -241,6 +254,11 @@ class Costs:
             return self
         old_us = min(_FRESH_US, _OLD * (own_us or 0.0))
         return link if len(self._fixed) < _ENOUGH or self._round_us < link.block_us - old_us else self
+
+    @property
+    def opening_us(self) -> float:
+        """How much longer the first round after a lease takes; 0 before there were any."""
+        return max(0.0, (self if self._link is None else self._link)._opening.median or 0.0)
 
     @property
     def late(self) -> bool:

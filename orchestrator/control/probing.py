@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 _SHARE = 0.01
 """Of the time that may be lost by looking."""
-_ROUNDS = 3
+LOOK_ROUNDS = 3
 """Rounds of a look."""
 _LEAST_US = 200_000
 _LONG_US = 200_000
@@ -64,7 +64,7 @@ class Probing:
             self._looks = 0
         self._asked_us = now_us
         share = max(_SHARE, _FIRST_SHARES.get(doubt, 0.0) / 2**self._looks)
-        rounds = 1 if doubt is Doubt.FEW or round_us > _LONG_US else _ROUNDS
+        rounds = 1 if doubt is Doubt.FEW or round_us > _LONG_US else LOOK_ROUNDS
         wait_us = 0.0 if doubt is Doubt.FEW else rounds * lost_us / share
         if now_us - self._closed_us < max(_LEAST_US, wait_us):
             return False
