@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from orchestrator.control.fading import Fading
+from orchestrator.control.fading import Fading, Tail
 from orchestrator.measure.rounds import RoundParts
 
 _FRESH_US = 1_500_000
 """How old what rounds have measured may be: by then the link has echoed a liveness frame again."""
 _OLD = 4
 """Rounds after which those of others tell more than the own ones of a session that has none any more."""
+_UNEVEN = 1.3
+"""Most that means may say beyond medians."""
 _BETTER = 4
 """One of so many steps is as good as what counts as better."""
 _STEADY_US = 1_000_000
@@ -80,6 +82,7 @@ class Costs:
         self._surplus = Fading()
         """What the network took beyond the round trip of the draft's own link."""
         self._network = Fading()
+        self._plain_tail, self._round_tail = Tail(), Tail()
         self._odd: deque[Round] = deque(maxlen=16)
         """The last rounds, if their network took much longer, or much shorter, than that of those before."""
         self._odd_longer, self._odd_us = False, 0
@@ -107,6 +110,7 @@ class Costs:
             if self._link is None:
                 self._steady.append((seen.at_us, took_us / (1 + seen.kept)))
                 self._turn.add(float(took_us - min(took_us, seen.parts.verify_compute)))
+                self._plain_tail.add(took_us / (1 + seen.kept), self._plain.median)
         if self._link is not None:
             self._link.add(seen)
 
@@ -133,6 +137,7 @@ class Costs:
             self._forget_rounds()
             self._surplus.clear()
             self._network.clear()
+            self._round_tail.clear()
             for odd in self._odd:
                 self._add_times(odd)
                 self._network.add(odd.parts.network or 0)
@@ -150,6 +155,8 @@ class Costs:
             return
         beside_us = _beside_us(seen)
         self._fixed.add(max(0.0, beside_us))
+        if self._link is None:
+            self._round_tail.add(max(0.0, beside_us), self._fixed.median)
         if parts.network is not None or not seen.offered:
             self._local.add(max(0.0, beside_us - (parts.network or 0)))
         if parts.network is not None and seen.round_trip_us is not None:
@@ -218,13 +225,26 @@ class Costs:
         """
         plain, step = self._plain.median, self._step.median
         if plain is not None and (step is None or self._plain_at_us >= self._round_us):
-            return plain
+            return plain * self._unevenness
         if step is None:
             return None if self._link is None else self._link.plain_us
         every = self if self._link is None else self._link
         pays = every._brought * (self._bare.median or 0.0) > every._took
         wait_us = self._wait.median or 0.0 if pays else 0.0
-        return step + max(wait_us, every._turn.quantile(_UNWAITED) or 0.0)
+        return (step + max(wait_us, every._turn.quantile(_UNWAITED) or 0.0)) * self._unevenness
+
+    @property
+    def _unevenness(self) -> float:
+        """By how much more the mean of plain steps is above their median than that of rounds is.
+
+        Throughput goes by means, and medians are what stands firm. Where orchestrator and target share cores, every
+        token that is delivered may get in the way of the next step; a round has time for that while it drafts.
+        """
+        link = self if self._link is None else self._link
+        plain, rounds = link._plain_tail, link._round_tail
+        if not (plain.known and rounds.known):
+            return 1.0
+        return max(1.0 / _UNEVEN, min(_UNEVEN, plain.factor / rounds.factor))
 
     @property
     def steady_plain_us(self) -> float | None:
@@ -236,7 +256,7 @@ class Costs:
         if plain is None or link is None:
             return plain
         lately = sorted(took_us for at_us, took_us in link._steady if at_us > link._plain_at_us - _STEADY_US)
-        return min(plain, lately[len(lately) // _BETTER]) if lately else plain
+        return min(plain, lately[len(lately) // _BETTER] * self._unevenness) if lately else plain
 
     @property
     def network_share(self) -> float:

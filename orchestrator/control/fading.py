@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
+_TELLING, _TAIL_FADE = 16.0, 0.98
+_FARTHEST = 4.0
+
 
 class Fading:
     """Weighs the newest value 1, the one before `fade`, and so on; a quantile of that stands firm against outliers."""
@@ -47,3 +50,33 @@ class Fading:
             if left <= 1e-9:
                 return value
         return max(self._values)
+
+
+class Tail:
+    """By how much values lie above the median of those around them, in the mean: what throughput sees and medians hide.
+
+    What is beyond some medians counts as that much: a machine that slept tells nothing.
+    """
+
+    def __init__(self) -> None:
+        self._sum = self._weights = 0.0
+
+    @property
+    def known(self) -> bool:
+        """Whether there were enough values."""
+        return self._weights > _TELLING
+
+    @property
+    def factor(self) -> float:
+        """The mean over the median; 1 without values."""
+        return self._sum / self._weights if self._weights else 1.0
+
+    def add(self, value: float, median: float | None) -> None:
+        """Take a value that came among some with this median."""
+        if median:
+            self._sum = _TAIL_FADE * self._sum + min(_FARTHEST, value / median)
+            self._weights = _TAIL_FADE * self._weights + 1.0
+
+    def clear(self) -> None:
+        """Forget all values."""
+        self._sum = self._weights = 0.0

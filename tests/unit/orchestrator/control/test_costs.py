@@ -87,3 +87,41 @@ def test_what_a_target_does_between_two_plain_steps_is_part_of_them() -> None:
         costs.add(plain(23_000 * number, 23_000 if number % 2 else 29_000))  # every other one waits for somebody
     costs.add(block(500_000, 26_000))
     assert costs.plain_us == STEP + 3_000
+
+
+def test_the_first_round_after_a_lease_tells_only_where_nothing_else_does() -> None:
+    costs = Costs()
+    costs.add(block(30_000, 32_000)._replace(opens=True))
+    assert costs.fixed_us(30_000, None) == 30_000, "better than nothing"
+    costs.add(block(60_000, 24_000))
+    assert costs.fixed_us(60_000, None) == 22_000, "and forgotten as soon as there is another"
+    costs.add(block(90_000, 32_000)._replace(opens=True))
+    assert costs.fixed_us(90_000, None) == 22_000
+    assert costs.opening_us == 8_000, "what a look reckons with"
+
+
+def test_a_candidate_is_not_what_reading_took_before_it() -> None:
+    costs = Costs()
+    parts = RoundParts(0, 9_000, 0, None, 0, STEP, 0)
+    costs.add(block(30_000, 24_000))
+    costs.add(block(60_000, 31_000)._replace(opens=True, parts=parts))
+    assert costs.candidate_us == 2_000
+
+
+def test_plain_steps_of_which_some_are_slow_take_what_they_take_in_the_mean() -> None:
+    costs, even = Costs(), Costs()
+    for number in range(64):
+        for some in (costs, even):
+            some.add(block(60_000 * number, 24_000))
+        costs.add(plain(60_000 * number + 30_000, 40_000 if number % 4 == 3 else 20_000))
+        even.add(plain(60_000 * number + 30_000, 20_000))
+    assert even.plain_us == 20_000
+    assert costs.plain_us == pytest.approx(1.25 * 20_000, rel=0.03)
+
+
+def test_a_level_is_no_unevenness() -> None:
+    costs = Costs()
+    for number in range(60):
+        costs.add(block(60_000 * number, 24_000))
+        costs.add(plain(60_000 * number + 30_000, 20_000 if number < 40 else 30_000))
+    assert costs.plain_us == pytest.approx(30_000, rel=0.07)
