@@ -123,10 +123,10 @@ class Costs:
         self._late = not seen.offered
         if self._opened:  # better a round that is too long than none, but no longer than there is another
             self._forget_rounds()
-        self._opened = seen.opens and seen.offered > 0 and not len(self._fixed)
+        opens = seen.opens and seen.offered > 0 and not self._begins  # sessions that come into step have few others
+        self._opened = opens and not len(self._fixed)
         self._brought = _KEEP * self._brought + 1.0 + seen.kept
         self._took = _KEEP * self._took + seen.took_us
-        opens = seen.opens and seen.offered > 0
         if seen.offered and seen.parts.draft_compute is not None and not (opens and self.candidate_us is not None):
             self._add_drafting(seen, _drafting_us(seen) / seen.offered)
         if opens and not self._opened:
@@ -296,9 +296,14 @@ class Costs:
         return self._rounds_of_now._queue.median or 0.0
 
     @property
+    def _begins(self) -> bool:
+        """Whether hardly anything was seen of the link."""
+        return (self if self._link is None else self._link)._results < _LINK_YOUNG
+
+    @property
     def young(self) -> bool:
         """Whether what is measured may be of a beginning only: sessions are not in step yet, no price is known."""
-        return self._results < _YOUNG and (self._link is None or self._link._results < _LINK_YOUNG)
+        return self._results < _YOUNG and (self._link is None or self._begins)
 
     @property
     def few(self) -> bool:

@@ -89,8 +89,16 @@ def test_what_a_target_does_between_two_plain_steps_is_part_of_them() -> None:
     assert costs.plain_us == STEP + 3_000
 
 
-def test_the_first_round_after_a_lease_tells_only_where_nothing_else_does() -> None:
+def old() -> Costs:
+    """Return costs of a link that was plain for a while."""
     costs = Costs()
+    for number in range(64):
+        costs.add(plain(-10_000_000 + 20_000 * number, 20_000))
+    return costs
+
+
+def test_the_first_round_after_a_lease_tells_only_where_nothing_else_does() -> None:
+    costs = old()
     costs.add(block(30_000, 32_000)._replace(opens=True))
     assert costs.fixed_us(30_000, None) == 30_000, "better than nothing"
     costs.add(block(60_000, 24_000))
@@ -100,8 +108,17 @@ def test_the_first_round_after_a_lease_tells_only_where_nothing_else_does() -> N
     assert costs.opening_us == 8_000, "what a look reckons with"
 
 
-def test_a_candidate_is_not_what_reading_took_before_it() -> None:
+def test_in_the_beginning_it_counts_like_any_other() -> None:
+    """Sessions that come into step all open."""
     costs = Costs()
+    costs.add(block(30_000, 24_000))
+    for number in range(3):
+        costs.add(block(60_000 + 30_000 * number, 32_000)._replace(opens=True))
+    assert costs.fixed_us(150_000, None) == 30_000
+
+
+def test_a_candidate_is_not_what_reading_took_before_it() -> None:
+    costs = old()
     parts = RoundParts(0, 9_000, 0, None, 0, STEP, 0)
     costs.add(block(30_000, 24_000))
     costs.add(block(60_000, 31_000)._replace(opens=True, parts=parts))
