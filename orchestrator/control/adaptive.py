@@ -24,6 +24,8 @@ _PLAIN_US = 50_000
 _LEAST_RATE = 0.2
 _SURPRISE = 2.0
 """How much longer than reckoned a round has to be for the choice to be thought over at once."""
+_NEARLY = 0.7
+"""How near to paying what their rows cost blocks have to be for all to try them: the price is of plain steps then."""
 _QUEUED = 0.15
 """Share of a round in a queue from which on sessions may only have been out of step."""
 
@@ -227,9 +229,11 @@ class _Prospect:
         self.round_us = cost.fixed_us + cost.candidate_us * self.gamma
         self.would_pay = any(
             tokens * plain_us > HYSTERESIS * (in_step.fixed_us + in_step.candidate_us * gamma)
+            and (tokens - cost.price * gamma) * plain_us > _NEARLY * (in_step.fixed_us + in_step.candidate_us * gamma)
             for gamma, tokens in enumerate(emitted)
             if gamma
         )
-        """Whether rounds that do not wait for steps would, if everybody took them: their rows are everybody's gain."""
+        """Whether rounds that do not wait for steps would, if everybody took them: their rows are everybody's gain, as
+        far as they are not far from being worth their price."""
         self.might_pay = emitted[-1] * plain_us > plain_us + (now.round_trip_us or 0)
         """Whether a round that takes nothing but the network and a step would: the least that is known not to be so."""
