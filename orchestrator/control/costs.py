@@ -228,7 +228,7 @@ class Costs:
             return plain * self._unevenness
         if step is None:
             return None if self._link is None else self._link.plain_us
-        every = self if self._link is None else self._link
+        every = self._every
         pays = every._brought * (self._bare.median or 0.0) > every._took
         wait_us = self._wait.median or 0.0 if pays else 0.0
         return (step + max(wait_us, every._turn.quantile(_UNWAITED) or 0.0)) * self._unevenness
@@ -240,7 +240,7 @@ class Costs:
         Throughput goes by means, and medians are what stands firm. Where orchestrator and target share cores, every
         token that is delivered may get in the way of the next step; a round has time for that while it drafts.
         """
-        link = self if self._link is None else self._link
+        link = self._every
         plain, rounds = link._plain_tail, link._round_tail
         if not (plain.known and rounds.known):
             return 1.0
@@ -278,7 +278,7 @@ class Costs:
     @property
     def opening_us(self) -> float:
         """How much longer the first round after a lease takes; 0 before there were any."""
-        return max(0.0, (self if self._link is None else self._link)._opening.median or 0.0)
+        return max(0.0, self._every._opening.median or 0.0)
 
     @property
     def late(self) -> bool:
@@ -296,9 +296,14 @@ class Costs:
         return self._rounds_of_now._queue.median or 0.0
 
     @property
+    def _every(self) -> Costs:
+        """Of all sessions on the link."""
+        return self if self._link is None else self._link
+
+    @property
     def _begins(self) -> bool:
         """Whether hardly anything was seen of the link."""
-        return (self if self._link is None else self._link)._results < _LINK_YOUNG
+        return self._every._results < _LINK_YOUNG
 
     @property
     def young(self) -> bool:
@@ -308,7 +313,7 @@ class Costs:
     @property
     def few(self) -> bool:
         """Whether so few rounds are known of the link that a single slow one may be what speaks against drafts."""
-        return (self if self._link is None else self._link)._rounds < _FEW
+        return self._every._rounds < _FEW
 
     @property
     def block_us(self) -> int:

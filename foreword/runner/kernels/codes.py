@@ -18,7 +18,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from foreword.runner.kernels.common import Floats
-from foreword.runner.kernels.panels import LANES, fetch_ahead, spread
+from foreword.runner.kernels.panels import LANES, fetch_ahead, spread, sum_up
 
 Codes = npt.NDArray[np.int16]
 
@@ -125,31 +125,22 @@ def _code(rows: int, panels: int) -> Callable[..., Any]:
 
 def _loop(builder: Any, weights: list[Any], sources: list[Any], pairs: Any) -> list[list[Any]]:
     """Return, panel by panel, the sums over `pairs` (not 0) of each source's pair times 16 pairs of weights."""
-    before, body, after = builder.block, builder.append_basic_block("panel"), builder.append_basic_block("sums")
-    builder.branch(body)
-    builder.position_at_end(body)
-    k = builder.phi(_I64)
-    k.add_incoming(_I64(0), before)
-    totals = [[builder.phi(_SUMS) for _ in sources] for _ in weights]
-    values = []
-    for source in sources:
-        pair = spread(builder, builder.load(builder.gep(source, [k]), align=2), _SUMS)
-        values.append(builder.bitcast(pair, _PAIRS))
-    added: list[list[Any]] = []
-    for begin, column in zip(weights, totals, strict=True):
-        place = builder.gep(begin, [builder.mul(k, _I64(2 * LANES))])
-        fetch_ahead(builder, place)
-        both = builder.sext(builder.load(builder.bitcast(place, _BYTES.as_pointer()), align=1), _PAIRS)
-        added.append([])
-        for total, value in zip(column, values, strict=True):
-            added[-1].append(builder.add(total, _pair_sums(builder, both, value)))
-            total.add_incoming(ir.Constant(_SUMS, [0] * LANES), before)
-            total.add_incoming(added[-1][-1], body)
-    following = builder.add(k, _I64(1))
-    k.add_incoming(following, body)
-    builder.cbranch(builder.icmp_signed("<", following, pairs), body, after)
-    builder.position_at_end(after)
-    return added
+
+    def step(k: Any, sums: list[list[Any]]) -> list[list[Any]]:
+        values = []
+        for source in sources:
+            pair = spread(builder, builder.load(builder.gep(source, [k]), align=2), _SUMS)
+            values.append(builder.bitcast(pair, _PAIRS))
+        added = []
+        for begin, column in zip(weights, sums, strict=True):
+            place = builder.gep(begin, [builder.mul(k, _I64(2 * LANES))])
+            fetch_ahead(builder, place)
+            both = builder.sext(builder.load(builder.bitcast(place, _BYTES.as_pointer()), align=1), _PAIRS)
+            products = [_pair_sums(builder, both, value) for value in values]
+            added.append([builder.add(total, one) for total, one in zip(column, products, strict=True)])
+        return added
+
+    return sum_up(builder, pairs, [[ir.Constant(_SUMS, [0] * LANES)] * len(sources)] * len(weights), step)
 
 
 def _pair_sums(builder: Any, left: Any, right: Any) -> Any:

@@ -66,29 +66,45 @@ def _code(count: int) -> Callable[..., Any]:
 
 def _loop(builder: Any, weights: Any, sources: list[Any], length: Any, *, start: Any) -> list[Any]:
     """Return the sums over `length` (not 0) of each source's value times 16 weights, as vectors."""
+
+    def step(k: Any, sums: list[list[Any]]) -> list[list[Any]]:
+        place = builder.gep(weights, [builder.mul(k, _I64(LANES))])
+        fetch_ahead(builder, place)
+        line = _weights(builder, place)
+        values = [spread(builder, builder.load(builder.gep(source, [k])), _FLOATS) for source in sources]
+        return [[fused(builder, value, line, total) for value, total in zip(values, sums[0], strict=True)]]
+
+    return sum_up(builder, length, [[start] * len(sources)], step)[0]
+
+
+def sum_up(
+    builder: Any, count: Any, start: list[list[Any]], step: Callable[[Any, list[list[Any]]], list[list[Any]]]
+) -> list[list[Any]]:
+    """Return what becomes of vectors of sums in `count` (not 0) steps; they stay in registers meanwhile."""
     before, body, after = builder.block, builder.append_basic_block("panel"), builder.append_basic_block("sums")
     builder.branch(body)
     builder.position_at_end(body)
     k = builder.phi(_I64)
     k.add_incoming(_I64(0), before)
-    sums = [builder.phi(_FLOATS) for _ in sources]
-    place = builder.gep(weights, [builder.mul(k, _I64(LANES))])
-    fetch_ahead(builder, place)
-    line = _weights(builder, place)
-    fused = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
-        builder.module, ir.FunctionType(_FLOATS, [_FLOATS] * 3), f"llvm.fmuladd.v{LANES}f32"
-    )
-    added = []
-    for total, source in zip(sums, sources, strict=True):
-        total.add_incoming(start, before)
-        value = spread(builder, builder.load(builder.gep(source, [k])), _FLOATS)
-        added.append(builder.call(fused, [value, line, total]))
-        total.add_incoming(added[-1], body)
+    sums = [[builder.phi(one.type) for one in column] for column in start]
+    added = step(k, sums)
+    for column, beginnings, ends in zip(sums, start, added, strict=True):
+        for total, beginning, end in zip(column, beginnings, ends, strict=True):
+            total.add_incoming(beginning, before)
+            total.add_incoming(end, body)
     following = builder.add(k, _I64(1))
     k.add_incoming(following, body)
-    builder.cbranch(builder.icmp_signed("<", following, length), body, after)
+    builder.cbranch(builder.icmp_signed("<", following, count), body, after)
     builder.position_at_end(after)
     return added
+
+
+def fused(builder: Any, left: Any, right: Any, addend: Any) -> Any:
+    """Return left · right + addend, in one instruction where there is one."""
+    function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+        builder.module, ir.FunctionType(_FLOATS, [_FLOATS] * 3), f"llvm.fmuladd.v{LANES}f32"
+    )
+    return builder.call(function, [left, right, addend])
 
 
 def _weights(builder: Any, place: Any) -> Any:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.extending import intrinsic
 
-from foreword.runner.kernels.panels import LANES, spread
+from foreword.runner.kernels.panels import LANES, fused, spread, sum_up
 
 _I64, _FLOAT = ir.IntType(64), ir.FloatType()
 _FLOATS = ir.VectorType(_FLOAT, LANES)
@@ -47,7 +47,7 @@ def score_tile(heads: int) -> Callable[..., None]:
                 for odd in (0, 1)
             ]
 
-        even, odd = _loop(builder, builder.sdiv(size, _I64(2)), start, step)
+        even, odd = sum_up(builder, builder.sdiv(size, _I64(2)), start, step)
         for h in range(heads):
             _store(builder, builder.fadd(even[h], odd[h]), builder.gep(scores, [_at(builder, place, h, apart)]))
         return context.get_dummy_value()
@@ -96,34 +96,12 @@ def add_values(heads: int, vectors: int) -> Callable[..., None]:
                 for v, column in enumerate(sums)
             ]
 
-        for column, sums in zip(places, _loop(builder, count, start, step), strict=True):
+        for column, sums in zip(places, sum_up(builder, count, start, step), strict=True):
             for place, total in zip(column, sums, strict=True):
                 _store(builder, total, place)
         return context.get_dummy_value()
 
     return add
-
-
-def _loop(
-    builder: Any, count: Any, start: list[list[Any]], step: Callable[[Any, list[list[Any]]], list[list[Any]]]
-) -> list[list[Any]]:
-    """Return what becomes of sums in `count` (not 0) steps."""
-    before, body, after = builder.block, builder.append_basic_block("tile"), builder.append_basic_block("sums")
-    builder.branch(body)
-    builder.position_at_end(body)
-    k = builder.phi(_I64)
-    k.add_incoming(_I64(0), before)
-    sums = [[builder.phi(_FLOATS) for _ in column] for column in start]
-    added = step(k, sums)
-    for column, beginnings, ends in zip(sums, start, added, strict=True):
-        for total, beginning, end in zip(column, beginnings, ends, strict=True):
-            total.add_incoming(beginning, before)
-            total.add_incoming(end, body)
-    following = builder.add(k, _I64(1))
-    k.add_incoming(following, body)
-    builder.cbranch(builder.icmp_signed("<", following, count), body, after)
-    builder.position_at_end(after)
-    return added
 
 
 def _added(builder: Any, sums: list[Any], sources: list[Any], d: Any, rows: Any) -> list[Any]:
@@ -132,11 +110,8 @@ def _added(builder: Any, sums: list[Any], sources: list[Any], d: Any, rows: Any)
 
 
 def _fused(builder: Any, sums: list[Any], sources: list[Any], index: Any, vector: Any) -> list[Any]:
-    fused = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
-        builder.module, ir.FunctionType(_FLOATS, [_FLOATS] * 3), f"llvm.fmuladd.v{LANES}f32"
-    )
     values = [spread(builder, builder.load(builder.gep(source, [index])), _FLOATS) for source in sources]
-    return [builder.call(fused, [value, vector, total]) for value, total in zip(values, sums, strict=True)]
+    return [fused(builder, value, vector, total) for value, total in zip(values, sums, strict=True)]
 
 
 def _data(context: Any, builder: Any, signature: Any, args: Any, number: int) -> Any:
