@@ -9,15 +9,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "cases.md"
-TEST = re.compile(r"`([\w/]+\.py)::(\w+)`")
+TEST = re.compile(r"`([\w/]+\.py)::([\w:]+)`")
 
 
 @cache
 def names_in(path: str) -> frozenset[str]:
-    """Return the names of functions in a test file, methods included."""
+    """Return what pytest calls the tests in a file: functions, and methods behind their class."""
     file = ROOT / "tests" / path
     tree = ast.parse(file.read_text(encoding="utf-8")) if file.is_file() else ast.Module([], [])
-    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    owners = [("", tree.body), *((f"{node.name}::", node.body) for node in tree.body if isinstance(node, ast.ClassDef))]
+    return frozenset(
+        f"{owner}{node.name}"
+        for owner, body in owners
+        for node in body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    )
 
 
 def test_every_test_that_is_named_exists() -> None:

@@ -95,6 +95,7 @@ async def test_a_seed_makes_the_text_whatever_the_blocks(client: AsyncClient, ga
     fast = await client.generate(PROMPT, temperature=1.0, seed=11, max_tokens=60, gamma=gamma)
     other = await client.generate(PROMPT, temperature=1.0, seed=12, max_tokens=60, gamma=gamma)
     assert plain.ids == fast.ids != other.ids
+    assert plain.usage.verifications == 0 < fast.usage.accepted_tokens
 
 
 SAMPLING = {
@@ -155,18 +156,20 @@ async def test_resume_goes_on_where_the_text_stood(client: AsyncClient) -> None:
 
 
 async def test_many_at_once_do_not_mix(client: AsyncClient) -> None:
-    alone = [await client.generate(PROMPT, temperature=1.0, seed=s, max_tokens=30) for s in range(4)]
+    alone = [await client.generate(PROMPT, temperature=1.0, seed=s, max_tokens=30, gamma=4) for s in range(4)]
     together = await asyncio.gather(
-        *(client.generate(PROMPT, temperature=1.0, seed=s % 4, max_tokens=30) for s in range(16))
+        *(client.generate(PROMPT, temperature=1.0, seed=s % 4, max_tokens=30, gamma=4) for s in range(16))
     )
     assert [c.ids for c in together] == [alone[s % 4].ids for s in range(16)]
+    assert min(sum(c.usage.accepted_tokens for c in runs) / len(runs) for runs in (alone, together)) > 2
 
 
 async def test_choices_differ_and_the_first_is_that_of_one(client: AsyncClient) -> None:
-    one = await client.generate(PROMPT, temperature=1.0, seed=9, max_tokens=20)
-    three = await client.generate(PROMPT, temperature=1.0, seed=9, max_tokens=20, n=3)
+    one = await client.generate(PROMPT, temperature=1.0, seed=9, max_tokens=20, gamma=4)
+    three = await client.generate(PROMPT, temperature=1.0, seed=9, max_tokens=20, gamma=4, n=3)
     assert three.choices[0].ids == one.ids
     assert len({choice.ids for choice in three.choices}) == 3
+    assert all(choice.finish.usage.verifications > 0 for choice in (*one.choices, *three.choices))
 
 
 async def test_log_probabilities_are_those_of_plain_decoding(client: AsyncClient) -> None:
@@ -178,6 +181,7 @@ async def test_log_probabilities_are_those_of_plain_decoding(client: AsyncClient
     assert one.chosen == pytest.approx(other.chosen, abs=1e-5)
     assert [[t for t, _ in row] for row in one.top] == [[t for t, _ in row] for row in other.top]
     assert len(one.chosen) == len(one.top) == 30
+    assert fast.usage.accepted_tokens > 0
 
 
 async def test_a_stop_text_ends_text_ids_and_usage_together(client: AsyncClient) -> None:
@@ -192,7 +196,9 @@ async def test_a_stop_text_ends_text_ids_and_usage_together(client: AsyncClient)
     assert cut.finish.stop == stop
     assert cut.text == whole.text[: whole.text.index(stop)]
     assert cut.ids == whole.ids[: len(cut.ids)]
-    assert cut.usage.output_tokens == len(cut.ids) == len(logprobs.chosen) == len(logprobs.top) <= 21
+    assert cut.usage.output_tokens == len(cut.ids) == len(logprobs.chosen) == len(logprobs.top)
+    assert len(cut.ids) == next(n for n in range(60) if stop in "".join(texts[:n])) - 2  # without the stop itself
+    assert cut.usage.accepted_tokens > 0
 
 
 async def test_timings_name_the_parts_of_a_round(client: AsyncClient) -> None:
@@ -223,7 +229,8 @@ async def test_a_prompt_that_is_too_long_is_refused(client: AsyncClient) -> None
 
 
 async def test_the_context_ends_the_output(client: AsyncClient) -> None:
-    full = await client.generate(TokenPrompt((1,) * 490), temperature=0.0, max_tokens=100)
+    full = await client.generate(TokenPrompt((1,) * 490), temperature=0.0, max_tokens=100, gamma=4)
+    assert full.usage.verifications > 0
     assert len(full.ids) == 512 - 490
     assert full.finish.reason is FinishReason.LENGTH
 
@@ -287,7 +294,7 @@ async def test_a_draft_that_goes_costs_nothing_but_time(folder, served: Deployme
                 await draft.stop()
                 fast = await stream.completion()
         assert fast.ids == plain.ids
-        assert fast.usage.plain_steps > 0
+        assert fast.usage.verifications > 0 < fast.usage.plain_steps
     finally:
         await front.stop()
 

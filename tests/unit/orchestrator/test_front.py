@@ -294,12 +294,21 @@ async def test_a_client_that_never_reads_is_given_up() -> None:
 
 async def test_an_error_comes_after_what_was_decided() -> None:
     stage = Stage(World(limits=SessionLimits(target_us=100_000)))
-    task = asyncio.create_task(stage.events(REQUEST))
+    got: list[Event] = []
+
+    async def read() -> None:
+        async for event in stage.front.generate(REQUEST):
+            got.append(event)
+
+    task = asyncio.create_task(read())
     await asyncio.sleep(0)
     stage.world.clock.run_for(150_000)
     stage.world.fake_targets[0].kill()
     await stage.spin(task)
     assert isinstance(task.exception(), Unavailable)
+    words = ids_of(got)
+    assert words == text_after(PROMPT, 40)[: len(words)]
+    assert 0 < len(words) < 40
 
 
 async def test_abort_while_a_request_is_prepared() -> None:

@@ -24,7 +24,6 @@ from tests.unit.runner.tiny import FAMILIES, LONGEST, V, config, module
 
 RANDOM = np.random.default_rng(5)
 TEXTS = [tuple(int(i) for i in RANDOM.integers(0, V, size)) for size in (60, 41, 23)]
-AVX2 = torch.backends.cpu.get_cpu_capability() == "AVX2"
 
 
 def own_logits(model: PreTrainedModel, text: tuple[int, ...]) -> Logits:
@@ -114,7 +113,6 @@ def test_layers_are_fused_where_they_are_known(family):
     assert isinstance(run(model)._model, FusedModel) == (family in FUSED)
 
 
-@pytest.mark.skipif(not AVX2, reason="the order of additions was measured for AVX2")
 @pytest.mark.parametrize("family", ["llama", "qwen3", "mistral with a window", "gemma2"])
 def test_a_row_has_the_same_bits_in_any_company(family):
     runner = run(module(config(family)))
@@ -128,7 +126,6 @@ def test_a_row_has_the_same_bits_in_any_company(family):
         np.testing.assert_array_equal(again, logits)
 
 
-@pytest.mark.skipif(not AVX2, reason="the order of additions was measured for AVX2")
 @pytest.mark.parametrize("family", ["llama", "mistral with a window"])
 def test_long_texts_have_the_same_bits_wherever_they_are_cut(family):
     text = tuple(int(i) for i in np.random.default_rng(8).integers(0, V, 300))

@@ -11,7 +11,7 @@ import torch
 
 from foreword.laws.parameters import LawParameters
 from foreword.models.synthetic import SyntheticModel
-from foreword.protocol.messages import OneHot, Result
+from foreword.protocol.messages import OneHot, Result, SparseCounts
 from foreword.protocol.words import ResultKind, Rule
 from foreword.runner.budget import CacheBudget
 from foreword.runner.port import Logits, Rows, Runner
@@ -37,7 +37,21 @@ def tiny_runner(*, deterministic: bool) -> Runner:
     )
 
 
-def results(who: Sequence[int], runner: Callable[[Any], Any], rule: Rule, law: LawParameters) -> list[Result]:
+def laws(number: int) -> tuple[SparseCounts, ...]:
+    """Return what a draft that draws would send with a session's block: integer counts, its candidates among them."""
+    random = np.random.default_rng(number)
+    found = []
+    for token in BLOCKS[number]:
+        others = [int(t) for t in random.choice(V, 6, replace=False) if t != token]
+        ids = tuple(sorted((token, *others)))
+        counts = random.multinomial(4096 - len(ids), random.dirichlet([1.0] * len(ids))) + 1
+        found.append(SparseCounts(ids, tuple(int(c) for c in counts), 12))
+    return tuple(found)
+
+
+def results(
+    who: Sequence[int], runner: Callable[[Any], Any], rule: Rule, law: LawParameters, *, counts: bool = False
+) -> list[Result]:
     """Return the Results of these sessions, whose blocks are verified in one step."""
     bench = Bench(model=SyntheticModel(vocabulary=V, step_ms=1.0, context=LONGEST), wrap=runner)
     for number in who:
@@ -45,7 +59,7 @@ def results(who: Sequence[int], runner: Callable[[Any], Any], rule: Rule, law: L
         peer = Peer(sid, rule=rule, prompt=PROMPTS[number])
         bench.command(open_session(sid, tokens=PROMPTS[number], law=law, top_logprobs=4))
         bench.command(peer.speculate(7), ms=500.0)
-        bench.block(peer.block(BLOCKS[number], law=OneHot()), ms=500.0)
+        bench.block(peer.block(BLOCKS[number], law=laws(number) if counts else OneHot()), ms=500.0)
     bench.run(ms=900.0)
     found = bench.events(Result)
     assert [result.sid for result in found] == [number + 1 for number in who]
@@ -60,7 +74,8 @@ def numbers(result: Result) -> list[float]:
     assert result.emit_logprobs is not None
     logs = [*result.candidate_logprobs.chosen, *result.emit_logprobs.chosen]
     tops = [log for part in (result.candidate_logprobs, result.emit_logprobs) for top in part.top for _, log in top]
-    return [*logs, *tops, *(float(np.log(max(p, 1e-30))) for p in result.acceptance)]
+    rates = [*result.acceptance, *(result.ratios or ())]
+    return [*logs, *tops, *(float(np.log(max(p, 1e-30))) for p in rates)]
 
 
 def assert_as_alone(together: Sequence[Result], alone: Sequence[Result], *, bits: bool) -> None:
@@ -72,26 +87,30 @@ def assert_as_alone(together: Sequence[Result], alone: Sequence[Result], *, bits
             np.testing.assert_allclose(numbers(one), numbers(other), atol=1e-4, rtol=0)
 
 
-def compare(runner: Runner, rule: Rule, law: LawParameters, *, bits: bool) -> None:
-    together = results(range(SESSIONS), lambda _: runner, rule, law)
+def compare(runner: Runner, rule: Rule, law: LawParameters, *, bits: bool, counts: bool = False) -> None:
+    together = results(range(SESSIONS), lambda _: runner, rule, law, counts=counts)
     for slot in range(SESSIONS):
         runner.close(slot)
     alone = []
     for number in range(SESSIONS):
-        alone += results([number], lambda _: runner, rule, law)
+        alone += results([number], lambda _: runner, rule, law, counts=counts)
         runner.close(0)
     assert_as_alone(together, alone, bits=bits)
 
 
-@pytest.mark.parametrize("rule", [Rule.MATCH, Rule.TOKEN, Rule.BLOCK])
+WAYS = [(Rule.MATCH, False), (Rule.TOKEN, False), (Rule.TOKEN, True), (Rule.BLOCK, False), (Rule.BLOCK, True)]
+"""Rules, and whether blocks come with the counts that they were drawn from."""
+
+
+@pytest.mark.parametrize(("rule", "counts"), WAYS)
 @pytest.mark.parametrize("law", [LAW, BLIND])
-def test_evidence_in_company_is_that_alone(rule, law):
-    compare(tiny_runner(deterministic=False), rule, law, bits=False)
+def test_evidence_in_company_is_that_alone(rule, counts, law):
+    compare(tiny_runner(deterministic=False), rule, law, bits=False, counts=counts)
 
 
-@pytest.mark.parametrize("rule", [Rule.MATCH, Rule.BLOCK])
-def test_in_deterministic_mode_it_is_the_same_to_the_last_bit(rule):
-    compare(tiny_runner(deterministic=True), rule, LAW, bits=True)
+@pytest.mark.parametrize(("rule", "counts"), WAYS)
+def test_in_deterministic_mode_it_is_the_same_to_the_last_bit(rule, counts):
+    compare(tiny_runner(deterministic=True), rule, LAW, bits=True, counts=counts)
 
 
 class Mixed:

@@ -1,4 +1,4 @@
-"""The embedded target on three ranks: the evidence of one within 1e-4, and the same greedy texts."""
+"""The embedded target on three ranks: one's probabilities, and log-probabilities over 1e-3, within 1e-4; its texts."""
 
 from __future__ import annotations
 
