@@ -20,7 +20,7 @@ from foreword.errors import InvalidField
 from foreword.laws.counts import MAX_BITS
 from foreword.models.device_name import DEVICES, check_device_name
 from foreword.models.dtype import Dtype
-from foreword.models.local import check_path
+from foreword.models.local import check_there
 from foreword.models.source import check_words, is_synthetic
 from foreword.protocol.words import Drafter
 from foreword.runner.budget import PAGE_SIZE, CacheBudget
@@ -147,9 +147,9 @@ class DraftSettings(ServerSettings):
         """Raise what the server's files raise, and NotFound or Mismatch for a path without a model."""
         super().check_files()
         if self.model not in ("", BUNDLED):
-            check_path(self.model, distilled=True)
+            check_there(self.model, distilled=True)
         if self.target:
-            check_path(self.target, field="target")
+            check_there(self.target, field="target")
 
     def model_post_init(self, _: object) -> None:
         if self.drafter is DrafterChoice.LOOKUP and self.model:

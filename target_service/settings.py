@@ -10,7 +10,7 @@ from pydantic_settings import SettingsConfigDict
 from foreword.errors import InvalidField
 from foreword.models.device_name import DEVICES, check_device_name
 from foreword.models.dtype import EXACT, Dtype, check_exact
-from foreword.models.local import check_path
+from foreword.models.local import check_there
 from foreword.models.source import check_words, is_synthetic
 from foreword.settings.base import ServerSettings, start_timeout
 from foreword.settings.fields import setting
@@ -103,9 +103,9 @@ class TargetSettings(ServerSettings):
     def check_files(self) -> None:
         """Raise what the server's files raise, and NotFound or Mismatch for a path without a model."""
         super().check_files()
-        check_path(self.model)
+        check_there(self.model)
         if self.local_drafter not in ("lookup", "none"):
-            check_path(self.local_drafter, field="local_drafter")
+            check_there(self.local_drafter, field="local_drafter")
 
     def model_post_init(self, _: object) -> None:
         check_words(self.model)

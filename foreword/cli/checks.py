@@ -19,6 +19,13 @@ _MISFIT: Final = re.compile("^(model|weights|dtype|vocabulary|tokenizer): the ta
 """How an orchestrator begins to say that a target was reached and serves something else than the others."""
 _LOADING: Final = ("being loaded", "engine is not ready")
 """What targets and drafts say while a model is loaded, at the start and after their engine was lost."""
+_ADVICE: Final = (
+    ("protocol version", "install one release there and here"),
+    ("Method not found", "it is a service of another kind: look at what --targets and --drafts name"),
+    ("Hostname Verification", "reach it by a name that its certificate has, or have the certificate name this one"),
+    ("CERTIFICATE_VERIFY_FAILED", "have both ends' certificates signed by the authority that --tls-ca names"),
+)
+"""What a link says that could not be made although somebody answers there, and what to do about it."""
 
 
 class Health(Enum):
@@ -153,7 +160,8 @@ def _out_of_use(name: str, peer: PeerInfo, *, down: Health) -> Check:
         return Check(name, down, f"not used: {why}", "serve the same model there, or take it out of --targets")
     if any(words in why for words in _LOADING):
         return Check(name, down, f"down: {why}", "wait; large models take minutes to load")
-    mend = f"start it, or look at the network between the orchestrator and {peer.address}"
+    mend = next((advice for words, advice in _ADVICE if words in why), None)
+    mend = mend or f"start it, or look at the network between the orchestrator and {peer.address}"
     return Check(name, down, f"down: {why}", mend)
 
 

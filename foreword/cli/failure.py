@@ -12,6 +12,9 @@ _UNREACHED = "address: got "
 _UNBOUND = ", which cannot be bound"
 _TLS_TROUBLE = ("Socket closed", "handshake failed")
 """What gRPC says where only one end speaks TLS, or one does not take the other's certificate."""
+_WRONG_AUTHORITY = "CERTIFICATE_VERIFY_FAILED"
+_BROKEN_OFF = "Stream removed"
+"""What gRPC says of a call that had been taken up."""
 _NO_ANSWER = ("HTTP/2", "SETTINGS frame", "http1.x")
 """What gRPC says where a connection came about and nothing that speaks gRPC was heard on it."""
 _TO_THE_SERVER = ", or None to leave it to the server"
@@ -37,6 +40,10 @@ def hint(error: ForewordError) -> str:
     """Return what to do about a server that does not answer, or nothing."""
     if not isinstance(error, Unavailable) or not error.message.startswith(_UNREACHED):
         return ""
+    if _BROKEN_OFF in error.message:
+        return "the connection was lost in the middle of the answer: ask again, or look at the server's log"
+    if _WRONG_AUTHORITY in error.message:
+        return "look at --tls-ca: it has to be the authority that signed the server's certificate"
     if any(words in error.message for words in _TLS_TROUBLE):
         return "look at --tls-ca, --tls-cert and --tls-key: both ends speak TLS, or neither"
     from foreword.client import DEFAULT_ADDRESS  # with gRPC, which whoever called a server has imported

@@ -28,7 +28,7 @@ def command(
     presence_penalty: Annotated[float | None, typer.Option(help="Taken once from logits of tokens output.")] = None,
     frequency_penalty: Annotated[float | None, typer.Option(help="Taken for every time a token was output.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="Text before which the output ends; may be repeated.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Makes the text repeatable.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Makes the text repeatable, under the rule match.")] = None,
     gamma: Annotated[int | None, typer.Option(help="Candidates per block; 0 turns drafts off.")] = None,
     rule: Annotated[str | None, typer.Option(help="Acceptance rule: match, token or block.")] = None,
     drafter: Annotated[str | None, typer.Option(help="Kind of draft: model, lookup, …")] = None,
@@ -64,6 +64,8 @@ def command(
     if chat is False and system is not None:
         raise InvalidField("system", system, "no system message with --raw")
     limit = read_timeout("timeout", timeout)
+    if seed is not None and rule in _DRAFT_DEPENDENT:
+        stderr().print(f"--seed: under --rule {rule} the text depends on the draft too", style="dim")
     client = options.connect(address, token=token, ca=tls_ca, cert=tls_cert, key=tls_key, insecure=insecure)
 
     async def generate() -> None:
@@ -73,6 +75,10 @@ def command(
             await _show(events, plain=plain, as_json=json, explain=explain)
 
     asyncio.run(generate())
+
+
+_DRAFT_DEPENDENT = ("token", "block")
+"""Rules under which a seed is not enough to write a text again."""
 
 
 async def _show(stream: AsyncStream, *, plain: bool, as_json: bool, explain: bool) -> None:

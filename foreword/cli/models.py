@@ -12,9 +12,12 @@ from foreword.cli.model_progress import ModelProgress
 from foreword.cli.options import Json
 from foreword.cli.output import stderr, stdout, write_json
 from foreword.errors import InvalidField, NotFound
-from foreword.models.local import cached_folder, local_folder
-from foreword.models.source import parse_source
+from foreword.models.local import cached_folder, check_there, local_folder
+from foreword.models.source import ALLOWED, ModelSource, is_synthetic, parse_source
 from foreword.settings.environment import cache_folder
+
+_WORDS = ("bundled", "lookup", "none")
+"""What other settings take in the place of a model."""
 
 app = new_app()
 
@@ -32,7 +35,8 @@ def models() -> None:
 @app.command()
 def fetch(source: Source = "embedded", cache: Cache = None, as_json: Json = False) -> None:
     """Fetch and convert a model, so that services start at once and offline; goes on where it was interrupted."""
-    parsed = parse_source(source, field="source")
+    parsed = _with_weights(source)
+    check_there(source, field="source")
     with ModelProgress() as progress:
         folder = local_folder(parsed, cache_folder(cache), progress=progress)
     _say(source, folder, as_json=as_json)
@@ -41,7 +45,7 @@ def fetch(source: Source = "embedded", cache: Cache = None, as_json: Json = Fals
 @app.command()
 def path(source: Source = "embedded", cache: Cache = None, as_json: Json = False) -> None:
     """Print the folder of a model that is there already."""
-    folder = cached_folder(parse_source(source, field="source"), cache_folder(cache))
+    folder = cached_folder(_with_weights(source), cache_folder(cache))
     if folder is None:
         where = "" if cache is None else f" --cache {cache}"
         raise NotFound(f"model {source}: not fetched yet (foreword models fetch --source {source}{where})")
@@ -67,6 +71,13 @@ def list_models(cache: Cache = None, as_json: Json = False) -> None:
         stderr().print(f"no model in {folder}", markup=False)
     for entry in found:
         stdout().print(f"{entry['bytes'] / 1e6:8.1f} MB  {entry['path']}")
+
+
+def _with_weights(source: str) -> ModelSource:
+    """Return what `source` names; raises InvalidField for what is no model with weights of its own."""
+    if is_synthetic(source) or source in _WORDS:
+        raise InvalidField("source", source, "a model with weights of its own: " + ALLOWED)
+    return parse_source(source, field="source")
 
 
 def _say(source: str, folder: Path, *, as_json: bool) -> None:

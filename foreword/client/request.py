@@ -21,41 +21,41 @@ PromptLike = Prompt | Sequence[Message] | Sequence[Mapping[str, str]] | Sequence
 
 
 class RequestFields(TypedDict, total=False):
-    """Keyword arguments of `generate` and `stream`; what is left out is the server's choice."""
+    """Keyword arguments of `generate` and `stream`; what is left out, or None, is the server's choice."""
 
-    request_id: str
-    model: str
-    temperature: float
+    request_id: str | None
+    model: str | None
+    temperature: float | None
     top_k: int | None
     top_p: float | None
     min_p: float | None
-    repetition_penalty: float
-    presence_penalty: float
-    frequency_penalty: float
-    logit_bias: Mapping[int, float]
-    banned_ids: Iterable[int]
-    stop_ids: Iterable[int]
-    min_tokens: int
+    repetition_penalty: float | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    logit_bias: Mapping[int, float] | None
+    banned_ids: Iterable[int] | None
+    stop_ids: Iterable[int] | None
+    min_tokens: int | None
     grammar: Grammar | None
     max_tokens: int | None
-    stop: str | Iterable[str]
-    include_stop: bool
-    ignore_eos: bool
+    stop: str | Iterable[str] | None
+    include_stop: bool | None
+    ignore_eos: bool | None
     seed: int | None
-    n: int
+    n: int | None
     top_logprobs: int | None
-    echo: bool
+    echo: bool | None
     gamma: int | None
     gamma_min: int | None
     gamma_max: int | None
     rule: Rule | str | None
     drafter: Drafter | str | None
-    draft: str
-    resume: Iterable[int]
-    one_token_per_event: bool
+    draft: str | None
+    resume: Iterable[int] | None
+    one_token_per_event: bool | None
     trace: Trace | None
-    cache_salt: bytes
-    skip_special_tokens: bool
+    cache_salt: bytes | None
+    skip_special_tokens: bool | None
 
 
 def build_request(prompt: PromptLike | GenerateRequest, fields: RequestFields) -> GenerateRequest:
@@ -70,7 +70,7 @@ def build_request(prompt: PromptLike | GenerateRequest, fields: RequestFields) -
         if fields:
             raise TypeError(f"generate() got a GenerateRequest and {', '.join(fields)}, wanted one or the other")
         return read_request(prompt)
-    given = {name: READERS[name](name, value) for name, value in fields.items()}
+    given = {name: READERS[name](name, value) for name, value in fields.items() if value is not None}
     law: dict[str, Any] = {name: given.pop(name) for name in LAW if name in given}
     if "logit_bias" in given:
         law["bias"] = given.pop("logit_bias")

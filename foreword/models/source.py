@@ -20,7 +20,8 @@ from foreword.errors import InvalidField, NotFound
 from foreword.models.synthetic import SyntheticModel
 
 ALLOWED = (
-    "embedded, a folder, a .gguf file, a hub id like owner/name, or synthetic:…; each real one with #layers=K or not"
+    "embedded, a folder, a .gguf file, a hub id like owner/name, or synthetic:…; "
+    "#layers=K behind a real one keeps its first K layers"
 )
 """What a source may be, for messages."""
 

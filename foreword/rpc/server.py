@@ -130,8 +130,9 @@ def _bound(field: str, address: str, bind: Callable[[str], int]) -> int:
         _try_to_bind(address)
         return bind(address)
     except (RuntimeError, OSError) as error:
+        why = f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
         wanted = "a free address of this machine"
-        raise Unavailable(f"{field}: got {address}, which cannot be bound, wanted {wanted}") from error
+        raise Unavailable(f"{field}: got {address}, which cannot be bound{why}, wanted {wanted}") from error
 
 
 def _try_to_bind(address: str) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from transformers import PreTrainedModel
 
 from foreword.runner.activations import fix_activations
 from foreword.runner.deterministic import fix_rows
 from foreword.runner.key_values import KeyValues
+from foreword.runner.layers import Manner
 from foreword.runner.on_pages import OnPages
 from foreword.runner.packed_linear import pack_linears
 from foreword.runner.paged_attention import Step, use_paged_attention
@@ -23,11 +26,18 @@ class ModuleModel(OnPages):
     """
 
     def __init__(
-        self, module: PreTrainedModel, key_values: KeyValues, *, vocabulary_size: int, deterministic: bool
+        self,
+        module: PreTrainedModel,
+        key_values: KeyValues,
+        manners: Sequence[Manner],
+        *,
+        vocabulary_size: int,
+        deterministic: bool,
     ) -> None:
         self._module = module
         super().__init__(key_values)
         self._key_values = key_values
+        self._manners = tuple(manners)
         self._vocabulary_size = vocabulary_size
         use_paged_attention(module)
         with torch.inference_mode():
@@ -52,7 +62,7 @@ class ModuleModel(OnPages):
             position_ids=torch.from_numpy(plan.positions)[None].to(device, torch.long),
             use_cache=False,
             logits_to_keep=torch.from_numpy(plan.wanted).to(device, torch.long),
-            foreword_step=Step(plan, self._key_values),
+            foreword_step=Step(plan, self._key_values, self._manners),
         )
         logits: Logits = output.logits[0, :, : self._vocabulary_size].float().cpu().numpy()
         return logits

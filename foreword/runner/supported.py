@@ -39,6 +39,8 @@ def check_config(module: PreTrainedModel) -> None:
     for kind in getattr(config, "layer_types", None) or ():
         if kind not in _LAYER_TYPES:
             raise _refusal("layer_types", kind, f"only {' and '.join(_LAYER_TYPES)}")
+    if getattr(config, "attn_temperature_tuning", None) and 0 in (getattr(config, "no_rope_layers", None) or ()):
+        raise _refusal("attn_temperature_tuning", True, "False: it counts positions by the rows of a pass")
     for kind in _rope_types(getattr(config, "rope_parameters", None) or {}):
         if kind in _ROPE_TYPES_BY_LENGTH:
             raise _refusal("rope_type", kind, "rotations that do not change with the length of the text")
@@ -65,6 +67,8 @@ def check_probe(runner: Runner, wanted: Logits, model_type: str, dtype: torch.dt
     first, second = runner.forward([Rows(0, tokens[2:], len(tokens) - 2), Rows(1, tokens, len(tokens))])
     for slot in (0, 1):
         runner.close(slot)
+    if not np.isfinite(wanted).all():
+        raise Mismatch(f"model type {model_type}: its own pass gives logits that are no finite numbers: broken weights")
     scale = max(float(wanted.std()), 1e-9)
     off = max(_rms(first - wanted[2:]), _rms(second - wanted)) / scale
     most = max(_TOLERANCE[dtype], _TOLERANCE_NARROW) if narrow else _TOLERANCE[dtype]

@@ -108,6 +108,7 @@ def _modules(subject: Subject, key_values: KeyValues) -> ModuleModel:
     return ModuleModel(
         subject.module,
         key_values,
+        subject.manners,
         vocabulary_size=subject.vocabulary_size,
         deterministic=subject.deterministic,
     )

@@ -191,7 +191,11 @@ class Front:
         if self._draining:
             raise _going()
         if self._intake is None:
-            raise Unavailable("no target has been reached yet", retry_after_ms=RETRY_AFTER_MS)
+            targets = self._around.targets
+            missing = "no target has been reached yet" + targets.troubles
+            if any(peer.up for peer in targets.peers):
+                missing = "the tokenizer of the targets' model is being loaded"
+            raise Unavailable(missing, retry_after_ms=RETRY_AFTER_MS)
         if len(self._running) >= self._settings.max_requests:
             raise Full(
                 f"requests: got {len(self._running)} at work, wanted fewer than {self._settings.max_requests}",

@@ -26,6 +26,9 @@ costs less, so this errs on the side of load.
 MOST_SESSIONS = 16
 """What any beginning outweighs at most: beyond it targets run out of room, which no saved prefill makes good."""
 
+_TOLD = 4
+"""Targets of which an error tells why they are of no use."""
+
 
 class TargetPool(Pool[TargetCommand, TargetEvent]):
     """All targets serve one model; the first that is reached says which, unless it is known from elsewhere."""
@@ -67,6 +70,12 @@ class TargetPool(Pool[TargetCommand, TargetEvent]):
     def describe(self) -> tuple[PeerInfo, ...]:
         """Return what clients may know of the targets."""
         return (*(peer.describe(trusted=True) for peer in self.peers), *self.without_instance())
+
+    @property
+    def troubles(self) -> str:
+        """Why targets cannot be used, in brackets after a blank; nothing where none is known."""
+        known = [f"{peer.address}: {peer.last_error}" for peer in self.describe() if peer.last_error][:_TOLD]
+        return f" ({'; '.join(known)})" if known else ""
 
     def misfit(self, info: ServerInfo) -> str:
         """Return why a target does not fit the others, or an empty text."""

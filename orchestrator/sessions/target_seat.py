@@ -57,7 +57,7 @@ class TargetSeat:
         self._clock = clock
         self._limits = limits
         self._avoidance = Avoidance()
-        self._error: ForewordError = Unavailable("target: got none that is up, wanted one")
+        self._error: ForewordError | None = None
         self._full: dict[str, ForewordError] = {}
         """By address: what was said by targets that had no room, and none in line for it, when they were last asked."""
         self._failures = 0
@@ -88,7 +88,7 @@ class TargetSeat:
         if self._since_us is None:
             self._since_us = now_us
         elif self._left_us(now_us) <= 0:
-            self._user.fail(self._error)
+            self._user.fail(self._failure)
             return
         known = self._known()
         peer = self._pool.choose(self._avoidance.now(now_us), known)
@@ -104,7 +104,7 @@ class TargetSeat:
         """Find a place after one was lost or refused: not at once, and not all sessions at the same time."""
         self._leave()
         if self._law_failures >= LAW_FAILURES:
-            self._user.fail(self._error)
+            self._user.fail(self._failure)
             return
         now_us = self._clock.now_us()
         if self._since_us is None:
@@ -156,6 +156,11 @@ class TargetSeat:
         self._avoidance.add(self.peer.address, self._clock.now_us() + self._limits.last_retry_us)
         self._user.unseated(what, close=True)
 
+    @property
+    def _failure(self) -> ForewordError:
+        """What the session fails with: what a target said, or that there was none."""
+        return self._error or Unavailable(f"target: got none that is up{self._pool.troubles}, wanted one")
+
     def _refused(self, refused: Refused) -> None:
         assert self.peer is not None
         self._error = error_of_refusal(refused, self.peer.address)
@@ -192,7 +197,7 @@ class TargetSeat:
         up = [peer.address for peer in self._pool.peers if peer.up]
         again_us = self._avoidance.next_us(up)
         if again_us == math.inf and up and not (self.used and self._one_may_return()):
-            self._user.fail(self._error)  # all that could be asked have refused it for good
+            self._user.fail(self._failure)  # all that could be asked have refused it for good
             return
         full = self._all_full()
         if full is not None:

@@ -95,7 +95,8 @@ COMMANDS = {
     "port in use": Command(
         ("serve", "target", "--model", "synthetic", "--listen", "{target}"),
         FAILURE,
-        r"listen: got {target}, which cannot be bound, wanted a free address of this machine",
+        r"listen: got {target}, which cannot be bound \(Address already in use\), wanted a free address of this "
+        r"machine",
     ),
     "missing weights": Command(
         ("serve", "target", "--model", "{weightless}"),

@@ -189,7 +189,8 @@ async def test_a_port_in_use_is_an_error_of_one_line(capfd):
             await RpcServer(ServerOptions(listen=server.address), [ECHO]).start()
     assert "add_port" not in capfd.readouterr().err
     assert caught.value.message == (
-        f"listen: got {server.address}, which cannot be bound, wanted a free address of this machine"
+        f"listen: got {server.address}, which cannot be bound (Address already in use), "
+        "wanted a free address of this machine"
     )
 
 
