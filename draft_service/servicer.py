@@ -16,6 +16,7 @@ from foreword.rpc.link import Link, LinkOptions
 from foreword.rpc.roles import Role
 from foreword.rpc.services import Context, Service, link_stream, unary
 from foreword.rpc.transport import Transport
+from foreword.telemetry.seldom import Seldom
 from foreword.wire.common import Attributed
 from foreword.wire.frames import DraftAttachServer
 from foreword.wire.info import encode_draft_info
@@ -120,6 +121,7 @@ class _StreamHandler:
     def __init__(self, stream: int, around: Surroundings) -> None:
         self._stream = stream
         self._around = around
+        self._bad = Seldom()
 
     def up(self, link: AttachLink) -> None:
         """An orchestrator is there."""
@@ -136,7 +138,8 @@ class _StreamHandler:
                 commands.append(BadCommand(sid, command.message))
             else:
                 self._around.count("bad_command")
-                _log.warning("bad command", stream=self._stream, reason=command.message)
+                if (left_out := self._bad.due()) is not None:
+                    _log.warning("bad command", stream=self._stream, reason=command.message, left_out=left_out)
         if commands:
             self._around.to_engine(Commands(self._stream, arrived_ns, tuple(commands)))
 

@@ -26,6 +26,7 @@ from foreword.protocol.messages import (
 )
 from foreword.protocol.words import LossCode, ReceiptCode, RefusalCode
 from foreword.rpc.link import Link
+from foreword.telemetry.seldom import Seldom
 from foreword.wire.blocks import BadBlock
 from foreword.wire.common import Attributed
 from target_service.engine.messages import (
@@ -89,6 +90,7 @@ class Hub:
         self._streams: dict[int, _Stream] = {}
         self._links: dict[int, _Blocks] = {}
         self._tickets = OpenTickets()
+        self._unreadable = Seldom()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -172,7 +174,8 @@ class Hub:
                 batch += [Commands(number, at_us, tuple(commands))] if commands else []
                 batch += [Unreadable(number, sid, entry.message)] if sid is not None else []
                 commands = []
-                _log.warning("unreadable message", sid=sid, reason=entry.message)
+                if (left_out := self._unreadable.due()) is not None:
+                    _log.warning("unreadable message", sid=sid, reason=entry.message, left_out=left_out)
                 continue
             self._keep_account(number, stream.sids, entry)
             commands.append(entry)

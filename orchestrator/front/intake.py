@@ -30,7 +30,7 @@ from orchestrator.front.text import ModelText
 from orchestrator.policy import Gamma
 from orchestrator.pools.drafts import DraftPool, Wish
 from orchestrator.sink.stop_texts import StopTexts
-from orchestrator.sink.tokens import SinkOptions
+from orchestrator.sink.tokens import SinkOptions, resumed
 
 SALT_BYTES = 16
 WIDE_VOCABULARY = 1 << 16
@@ -98,7 +98,10 @@ class Intake:
             wide_ids=self.model.vocabulary_size > WIDE_VOCABULARY,
             vocabulary_size=self.model.vocabulary_size,
         )
-        stop = StopTexts(request.stop)
+        sink = _sink_options(request, law)
+        if request.stop and request.resume:
+            stream = self.text.stream(prompt, skip_special=request.skip_special_tokens)
+            sink = resumed(sink, stream, request.resume)
         keyed = (self._keyed(common, seed, choice, rule) for choice in range(request.n))
         return Prepared(
             request=request,
@@ -108,8 +111,8 @@ class Intake:
             gamma=gamma,
             wish=wish,
             sessions=tuple(Session(each, sequence, rule) for each in keyed),
-            sinks=tuple(_sink_options(request, law, stop, choice=choice) for choice in range(request.n)),
-            over=_over(request.resume, law, max_output),
+            sinks=tuple(replace(sink, choice=choice) for choice in range(request.n)),
+            over=Ended(FinishReason.STOP) if sink.found is not None else _over(request.resume, law, max_output),
         )
 
     def _prompt(self, request: GenerateRequest) -> Tokens:
@@ -160,10 +163,9 @@ class Intake:
         )
 
 
-def _sink_options(request: GenerateRequest, law: LawParameters, stop: StopTexts, *, choice: int) -> SinkOptions:
+def _sink_options(request: GenerateRequest, law: LawParameters) -> SinkOptions:
     return SinkOptions(
-        choice=choice,
-        stop=stop,
+        stop=StopTexts(request.stop),
         include_stop=request.include_stop,
         stop_ids=frozenset(law.stop_ids),
         min_tokens=law.min_tokens,

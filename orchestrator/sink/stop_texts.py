@@ -82,10 +82,16 @@ class StopSearch:
     Character by character, so that what is found does not depend on how the stream is cut into tokens and blocks.
     """
 
-    def __init__(self, texts: StopTexts) -> None:
+    def __init__(self, texts: StopTexts, state: int = 0) -> None:
+        """Begin in the `state` in which another search of the same texts has ended."""
         self._texts = texts
-        self._state = 0
+        self._state = state
         self._fed = 0
+
+    @property
+    def state(self) -> int:
+        """What the characters read so far end with."""
+        return self._state
 
     @property
     def held(self) -> int:

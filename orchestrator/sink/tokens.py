@@ -10,6 +10,7 @@ from foreword.models.tokenizer import TextStream
 from foreword.protocol.generation import Delta
 from foreword.protocol.messages import LogProbabilities
 from foreword.protocol.words import TokenSource
+from foreword.values import replace
 from orchestrator.sink.stop_texts import Found, StopSearch, StopTexts
 
 
@@ -36,6 +37,10 @@ class SinkOptions:
     """Output positions before which no stop text counts."""
     first_position: int = 0
     """Output position of the first token; more than 0 when an output is resumed."""
+    begun: int = 0
+    """State of the search for stop texts behind the tokens that an output is resumed with."""
+    found: Found | None = None
+    """The stop text that these end with, which ends the output before it goes on."""
     one_token_per_event: bool = False
 
 
@@ -63,14 +68,14 @@ class TokenSink:
     def __init__(self, options: SinkOptions, stream: TextStream) -> None:
         self._options = options
         self._stream = stream
-        self._stops = StopSearch(options.stop)
+        self._stops = StopSearch(options.stop, options.begun)
         self._held: deque[_Held] = deque()
         self._length = 0
         self._searched_from = 0
         self._position = options.first_position
         self.released = options.first_position
         """Output position behind the last token that was released."""
-        self.found: Found | None = None
+        self.found = options.found
         """The stop text that ended the output."""
 
     def take(self, tokens: Iterable[OutputToken]) -> list[Delta]:
@@ -153,6 +158,22 @@ class TokenSink:
             logprobs=_logprobs(ready),
             text_ends=tuple(ends),
         )
+
+
+def resumed(options: SinkOptions, stream: TextStream, ids: Iterable[int]) -> SinkOptions:
+    """Return the options of an output that goes on behind `ids`, which its client has: what they have begun goes on.
+
+    Whoever has gone on behind a stop text looks for the next one.
+    """
+    search, found = StopSearch(options.stop), None
+    for position, token in enumerate(ids, start=1):
+        text = stream.push(token)
+        if token in options.stop_ids and not options.include_stop:
+            text = ""
+        found = search.feed(text) if position > options.min_tokens else None
+        if found is not None:
+            search = StopSearch(options.stop)
+    return replace(options, begun=search.state, found=found)
 
 
 def _logprobs(ready: Sequence[_Held]) -> LogProbabilities | None:

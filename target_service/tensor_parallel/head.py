@@ -45,7 +45,8 @@ def main(folder: str, cpus: int, devices: str) -> None:
             _temp_dir=folder,
         )
         sys.stdout.write(context.address_info["gcs_address"] + "\n")
-        sys.stdout.close()
+        sys.stdout.flush()
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # ends the pipe; Ray's threads may go on to print
         sys.stdin.read()
     except Exception:
         traceback.print_exc()

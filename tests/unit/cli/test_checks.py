@@ -108,6 +108,24 @@ def test_targets_with_different_weights_are_found() -> None:
     assert findings(two) == [("targets' weights", Health.FAILED, "differ: mock-target:1: mock, b:2: other")]
 
 
+@pytest.mark.parametrize(
+    ("why", "mend"),
+    [
+        ("protocol version: the peer speaks 2 to 2, this end 1 to 1; wanted one in common", "install one release"),
+        ("Method not found!", "a service of another kind"),
+        ("Hostname Verification Check failed.", "by a name that its certificate has"),
+        ("Connection refused", "start it, or look at the network"),
+    ],
+)
+def test_who_answers_and_cannot_be_used_does_not_have_to_be_started(why: str, mend: str) -> None:
+    (found,) = (
+        check
+        for check in deployment_checks(replace(HEALTHY, targets=(replace(TARGET, up=False, last_error=why),)))
+        if check.health is not Health.OK
+    )
+    assert mend in found.mend
+
+
 def test_who_is_loading_is_waited_for() -> None:
     loading = replace(HEALTHY, targets=(replace(TARGET, up=False, info=None, last_error="the model is being loaded"),))
     (check,) = [check for check in deployment_checks(loading) if check.health is Health.FAILED]

@@ -69,6 +69,16 @@ FLAGS |= {"target": "--target", "tls_key": "--tls-key", "rule": "--rule"}
             "--address: got a:1, wanted a server that answers (Socket closed); "
             "look at --tls-ca, --tls-cert and --tls-key: both ends speak TLS, or neither",
         ),
+        (
+            Unavailable("address: got a:1, wanted a server that answers (Stream removed (Socket closed))"),
+            "--address: got a:1, wanted a server that answers (Stream removed (Socket closed)); "
+            "the connection was lost in the middle of the answer: ask again, or look at the server's log",
+        ),
+        (
+            Unavailable("address: got a:1, wanted a server that answers (handshake failed: CERTIFICATE_VERIFY_FAILED)"),
+            "--address: got a:1, wanted a server that answers (handshake failed: CERTIFICATE_VERIFY_FAILED); "
+            "look at --tls-ca: it has to be the authority that signed the server's certificate",
+        ),
     ],
 )
 def test_failures_are_told_in_the_words_of_the_command_line(error: ForewordError, line: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from foreword.client.fields import READERS
 from foreword.client.request import RequestFields, build_request
 from foreword.errors import InvalidField
 from foreword.laws.parameters import Grammar, LawParameters
@@ -99,7 +100,6 @@ def with_field(name: str, value: object) -> GenerateRequest:
     [
         *((name, value, "a whole number") for name in WHOLE for value in (1.5, 2.0, "1", True, 1j)),
         *((name, value, "a number") for name in NUMBERS for value in ("1", True, 1j, b"")),
-        *((name, None, "a") for name in NEVER_NONE),
     ],
 )
 def test_every_number_is_named(name: str, value: object, wanted: str) -> None:
@@ -107,6 +107,17 @@ def test_every_number_is_named(name: str, value: object, wanted: str) -> None:
         with pytest.raises(InvalidField) as caught:
             build()  # type: ignore[no-untyped-call]
         assert str(caught.value).startswith(f"{name}: got {value!r}, wanted {wanted}")
+
+
+@pytest.mark.parametrize("name", NEVER_NONE)
+def test_a_request_by_hand_has_numbers_where_it_needs_them(name: str) -> None:
+    with pytest.raises(InvalidField, match=f"{name}: got None, wanted a"):
+        build_request(with_field(name, None), {})
+
+
+def test_keywords_that_are_none_are_left_to_the_server() -> None:
+    nothing: Any = dict.fromkeys(READERS)
+    assert build_request("x", nothing) == build_request("x", {})
 
 
 def test_a_request_by_hand_may_be_as_loose_as_keywords() -> None:

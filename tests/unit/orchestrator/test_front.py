@@ -192,6 +192,31 @@ async def test_resume_gives_the_rest() -> None:
     assert events[-1].usage.output_tokens == 15
 
 
+@pytest.mark.parametrize("include_stop", [False, True])
+@pytest.mark.parametrize("begins", ["with a token", "in the middle of one"])
+async def test_a_stop_text_ends_the_output_wherever_it_is_resumed(begins: str, include_stop: bool) -> None:
+    words = text_after(PROMPT, 40)
+    stop = f"{words[10]} {words[11]}" if begins == "with a token" else f" {words[11]} {words[12]}"
+    asked = replace(REQUEST, stop=(stop,), include_stop=include_stop)
+    whole = await Stage().run(asked)
+    ids, text = ids_of(whole), text_of(whole)
+    assert len(ids) in range(10, 14)
+    for count in range(len(ids) + 1):
+        rest = await Stage().run(replace(asked, resume=ids[:count]))
+        finish = rest[-1]
+        assert ids_of(rest) == ids[count:]
+        assert text.endswith(text_of(rest))
+        assert (finish.reason, finish.stop) == (FinishReason.STOP, stop)
+
+
+async def test_who_goes_on_behind_a_stop_text_comes_to_the_next() -> None:
+    words = text_after(PROMPT, 40)
+    stops = (f"{words[10]} {words[11]}", f"{words[20]} {words[21]}")
+    rest = await Stage().run(replace(REQUEST, stop=stops, resume=words[:15]))
+    assert ids_of(rest) == words[15:20]
+    assert rest[-1].stop == stops[1]
+
+
 async def test_resume_of_what_is_complete_only_finishes() -> None:
     stage = Stage()
     events = await stage.run(replace(REQUEST, resume=text_after(PROMPT, 40)))
