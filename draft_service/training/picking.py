@@ -24,7 +24,7 @@ class Picked:
     logprobs: Floats
 
 
-_WIDE = 1024
+_WIDE = 256
 """Ids that top-p looks at: beyond them lies next to nothing below temperature 1."""
 
 
