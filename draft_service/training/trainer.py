@@ -38,6 +38,8 @@ class TrainingPlan:
     decay: float = 0.01
     seed: int = 0
     checkpoint_every: int = 50
+    bfloat16: bool = False
+    """Whether matrix products round to that format; weights, their averages and the loss are float32 always."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,9 @@ class Trainer:
         for group in self._optimizer.param_groups:
             group["lr"] = self._rate(step, steps)
         batch = batch.to(self._device)
-        logits = self._student(batch.tokens, batch.mask, batch.rows)
+        with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._plan.bfloat16):
+            logits = self._student(batch.tokens, batch.mask, batch.rows)
+        logits = logits.float()
         refused = refusal(logits, batch.teacher).mean()
         sharpening = step > steps * (1 - self._plan.sharpened)
         loss = refused if sharpening else divergence(logits, batch.teacher).mean()

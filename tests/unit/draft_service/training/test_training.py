@@ -145,9 +145,10 @@ def train(
     texts: Sequence[Answer] | None = None,
     head: Sequence[int] = range(V),
     rate: float = 5e-3,
+    bfloat16: bool = False,
 ) -> Student:
     student = Student(module(config("llama")), layers=layers, ids=head)
-    plan = TrainingPlan(epochs=4, tokens=400, warmup=4, checkpoint_every=3, rate=rate)
+    plan = TrainingPlan(epochs=4, tokens=400, warmup=4, checkpoint_every=3, rate=rate, bfloat16=bfloat16)
     texts, origin = answers(40) if texts is None else texts, {"layers": layers, "target": target}
     trainer = Trainer(student, texts, head, plan=plan, origin=origin, checkpoint=checkpoint)
 
@@ -159,12 +160,14 @@ def train(
     return student
 
 
-def test_an_interrupted_training_ends_with_the_same_weights_and_learns(tmp_path: Path) -> None:
-    whole = train(tmp_path / "a.safetensors")
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_an_interrupted_training_ends_with_the_same_weights_and_learns(tmp_path: Path, bfloat16: bool) -> None:
+    whole = train(tmp_path / "a.safetensors", bfloat16=bfloat16)
     with pytest.raises(KeyboardInterrupt):
-        train(tmp_path / "b.safetensors", stop=8)
-    resumed = train(tmp_path / "b.safetensors")
+        train(tmp_path / "b.safetensors", stop=8, bfloat16=bfloat16)
+    resumed = train(tmp_path / "b.safetensors", bfloat16=bfloat16)
     for name, parameter in whole.trained().items():
+        assert parameter.dtype == torch.float32
         assert torch.equal(parameter, resumed.trained()[name]), name
     fresh = Student(module(config("llama")), layers=(0, 2), ids=range(V))
     before, after = (
@@ -191,6 +194,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"layers": (0, 1)}, r"of a run with layers \[0, 2\]', wanted one with layers \[0, 1\], or none"),
         ({"target": "b"}, "of a run with target a', wanted one with target b"),
         ({"head": [*range(1, V), 0]}, "of a run with head "),
+        ({"bfloat16": True}, "of a run with bfloat16 False', wanted one with bfloat16 True"),
         ({"rate": 4e-3}, "of a run with rate 0.005', wanted one with rate 0.004"),
         ({"texts": [*answers(39), replace(answers(40)[-1], temperature=0.7)]}, "of a run with texts "),
         ({"texts": answers(40)[::-1]}, "of a run with texts "),
