@@ -20,6 +20,8 @@ _LOOKED_AT = 512
 _SETTLED = 8
 _WEIGHT = 0.3
 """Of the newest price in the mean: a step time that is measured oscillates, and the price with it."""
+_JUMP = 0.15
+"""By how much more a price is another one, of other sessions: the mean begins anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,9 @@ def price(rates: Sequence[float], plain: int, *, most: int, steps: Steps) -> flo
             best, first_refused = _Best(rows + number, rows, tokens, pace, survival), None
         elif first_refused is None:
             first_refused = survival
-    low, high = _slopes(best, max(1, len(rates)), steps)
+    low, high = _slopes(best, len(rates) or rows, steps)
+    if not rates:  # nobody has candidates: what it would cost if each began to
+        return min(1.0, high)
     found_price = low
     if first_refused is not None:
         drafting = steps.candidate_us * best.pace / rows
@@ -106,7 +110,11 @@ def _drafting_share(best: _Best, drafted: int, steps: Steps) -> float:
 
 
 class SmoothPrice:
-    """A running mean of prices."""
+    """A running mean of prices since the last time that it jumped.
+
+    Sessions come together, or begin with drafts together, and what a row costs them then is nothing like before: a mean
+    that crept there had sixteen of them take blocks for six seconds that were not worth their rows.
+    """
 
     def __init__(self) -> None:
         self._mean: float | None = None
@@ -124,9 +132,13 @@ class SmoothPrice:
 
     def add(self, latest: float | None) -> None:
         """Add one, if there is one."""
-        if latest is not None:
-            self._left = max(0, self._left - 1)
-            self._mean = latest if self._mean is None else self._mean + _WEIGHT * (latest - self._mean)
+        if latest is None:
+            return
+        if self._mean is None or (self.settled and abs(latest - self._mean) > _JUMP):
+            self._mean, self._left = latest, _SETTLED
+        else:
+            self._mean += _WEIGHT * (latest - self._mean)
+        self._left = max(0, self._left - 1)
 
 
 class Rest:

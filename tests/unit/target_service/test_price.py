@@ -35,6 +35,33 @@ def test_where_a_row_costs_as_much_as_a_step_none_does() -> None:
     assert price([], 8, most=4, steps=Steps(lambda rows: 1_000.0 * rows)) == 1.0
 
 
+def test_without_drafts_it_is_what_a_candidate_of_each_session_would_cost() -> None:
+    """Sixteen that decode plainly fill the rows that cost nothing: the next ones do, and whoever begins should know."""
+    assert price([], 16, most=4, steps=Steps(kneed)) == pytest.approx(16 / 20)
+    assert price([], 12, most=4, steps=Steps(kneed)) == pytest.approx(8 / 12 * 12 / 20)
+    assert price([], 8, most=4, steps=Steps(kneed)) == 0.0
+
+
+def test_a_price_that_jumps_is_taken_at_once_and_looked_at_again_soon() -> None:
+    smooth = SmoothPrice()
+    for _ in range(10):
+        smooth.add(0.05)
+    assert smooth.settled
+    smooth.add(0.75)
+    assert smooth.value == 0.75
+    assert not smooth.settled
+    smooth.add(0.5)  # what follows soon is a mean again, so that one that was off does little harm
+    assert smooth.value == pytest.approx(0.75 - 0.3 * 0.25)
+
+
+def test_a_price_that_oscillates_does_not_jump() -> None:
+    smooth = SmoothPrice()
+    for number in range(40):
+        smooth.add(0.6 + 0.05 * (-1) ** number)
+    assert abs(smooth.value - 0.6) < 0.02
+    assert smooth.settled
+
+
 def test_before_anything_is_measured_there_is_no_price() -> None:
     assert price([0.75], 0, most=4, steps=Steps(lambda rows: 0.0)) is None
     assert price([], 0, most=4, steps=Steps(flat)) is None
