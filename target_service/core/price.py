@@ -20,7 +20,7 @@ _LOOKED_AT = 512
 _SETTLED = 8
 _WEIGHT = 0.3
 """Of the newest price in the mean: a step time that is measured oscillates, and the price with it."""
-_JUMP = 0.15
+_JUMP = 0.4
 """By how much more a price is another one, of other sessions: the mean begins anew."""
 
 
