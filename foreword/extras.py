@@ -13,6 +13,7 @@ EXTRA_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
         *("typer", "rich", "structlog", "pydantic_settings", "prometheus_client", "yaml"),
         *("grpc_health", "grpc_reflection", "grpc_status", "google.rpc"),
     ),
+    "http": ("fastapi", "starlette", "uvicorn"),
     "models": ("torch", "transformers", "accelerate", "gguf", "safetensors", "tokenizers", "huggingface_hub", "jinja2"),
     "bench": ("matplotlib",),
     "ray": ("ray",),

@@ -7,11 +7,13 @@ import gc
 import secrets
 import uuid
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import structlog
 from prometheus_client import CollectorRegistry
 
 from foreword.clock import MonotonicClock
+from foreword.extras import check_installed
 from foreword.rpc.link import LinkOptions
 from foreword.rpc.server import RpcServer, serve
 from foreword.settings.environment import cache_folder
@@ -37,6 +39,9 @@ from orchestrator.sessions.driver import Surroundings
 from orchestrator.sessions.limits import SECOND_US, SessionLimits
 from orchestrator.settings import OrchestratorSettings
 from orchestrator.tokenizers import load_text
+
+if TYPE_CHECKING:
+    from orchestrator.http.service import HttpService
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -66,6 +71,7 @@ class OrchestratorProcess:
         self._keeper = self._new_keeper(look_up)
         self._front = Front(front_settings(settings), self._around, self._metrics, new_id=lambda: uuid.uuid4().hex)
         self._server = RpcServer(server_options(settings), [GenerationServicer(self._front).service()])
+        self._http = _http_service(settings, self._front, registry) if settings.http.enabled else None
         self._open = False
         self._ready = True
         """Whether probes are told that requests are taken, once the service is open."""
@@ -78,6 +84,8 @@ class OrchestratorProcess:
         finally:
             if report is not None:
                 report.cancel()
+            if self._http is not None:
+                await self._http.stop()
             await self._keeper.close()
 
     def _surroundings(self) -> Surroundings:
@@ -120,6 +128,8 @@ class OrchestratorProcess:
 
     async def _started(self, _: str) -> None:
         """Reach the peers; ready as soon as one target is up and its tokenizer is loaded."""
+        if self._http is not None:
+            await self._http.start()
         around = self._around
         up = asyncio.Event()
         around.targets.waiting.add(self, up.set)
@@ -137,6 +147,8 @@ class OrchestratorProcess:
             entropy=secrets.token_bytes,
         )
         self._front.open_up(intake)
+        if self._http is not None:
+            self._http.announce()
 
         self._open = True
         gc.collect()
@@ -161,6 +173,14 @@ class OrchestratorProcess:
     async def _drain(self) -> None:
         self._open = False
         await self._front.drain()
+
+
+def _http_service(settings: OrchestratorSettings, front: Front, registry: CollectorRegistry) -> HttpService:
+    """Return what serves HTTP; raises NotFound where the extra for it is not installed."""
+    check_installed("fastapi", "uvicorn")
+    from orchestrator.http.service import HttpService  # needs what gRPC does without
+
+    return HttpService(settings.http, front, registry, service_tls=tls_files(settings.tls))
 
 
 def front_settings(settings: OrchestratorSettings) -> FrontSettings:

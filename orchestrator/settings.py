@@ -10,6 +10,7 @@ from foreword.errors import InvalidField
 from foreword.rpc.tls import is_loopback
 from foreword.settings.base import ServerSettings
 from foreword.settings.fields import CommaList, setting
+from orchestrator.http.settings import HttpSettings
 from orchestrator.pools.drafts import Trust
 from orchestrator.pools.names import SCHEME
 
@@ -95,10 +96,10 @@ class OrchestratorSettings(ServerSettings):
     wait_max_ms: float = setting(
         1_000.0, "Longest such time, also the one before block lags are known.", unit="ms", least=0, most=60_000
     )
-
     report_s: float = setting(
         10.0, "Time between lines in the log that tell what was decoded; 0 writes none.", unit="s", least=0, most=86_400
     )
+    http: HttpSettings = HttpSettings()
 
     def model_post_init(self, _: object) -> None:
         if not self.targets:
@@ -114,6 +115,11 @@ class OrchestratorSettings(ServerSettings):
         for field in ("targets", "drafts"):
             _check_addresses(field, getattr(self, field), plaintext=not (self.tls.enabled or self.insecure))
         self._check_trust()
+        self.http.check_exposure(tls=self.tls.enabled, insecure=self.insecure)
+
+    def check_files(self) -> None:
+        super().check_files()
+        self.http.check_files()
 
     def _check_trust(self) -> None:
         words = {"all", "none"} & set(self.trust)

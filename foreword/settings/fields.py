@@ -31,20 +31,25 @@ def setting(
     most: float | None = None,
     over: float | None = None,
     wanted: str = "",
+    secret: bool = False,
 ) -> T:
-    """Declare a field; `wanted` words the allowed values where type and bounds do not tell them."""
-    extra: dict[str, Any] = {"unit": unit, "wanted": wanted}
+    """Declare a field; `wanted` words the allowed values where type and bounds do not tell them.
+
+    No message shows what was given for a `secret`.
+    """
+    extra: dict[str, Any] = {"unit": unit, "wanted": wanted, "secret": secret}
     field: T = Field(default, description=description, ge=least, le=most, gt=over, json_schema_extra=extra)
     return field
 
 
-def _split(value: object) -> object:
+def split(value: object) -> object:
+    """Return the pieces of a text that commas separate; anything else as it is."""
     if isinstance(value, str):
         return tuple(part for part in (piece.strip() for piece in value.split(",")) if part)
     return value
 
 
-CommaList = Annotated[tuple[str, ...], BeforeValidator(_split)]
+CommaList = Annotated[tuple[str, ...], BeforeValidator(split)]
 """Texts, given as a list or separated by commas."""
 
 
@@ -81,6 +86,11 @@ class Leaf:
     def is_switch(self) -> bool:
         """Whether it is on or off."""
         return self.kind is bool
+
+    @property
+    def secret(self) -> bool:
+        """Whether no message may show what was given."""
+        return bool(_extra(self.info).get("secret"))
 
     @property
     def unit(self) -> str:

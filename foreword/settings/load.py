@@ -153,7 +153,8 @@ def _invalid(kind: type[Settings], first: Mapping[str, Any], sources: list[_Sour
         return InvalidField(name, first["input"], f"one of the settings {_names(kind, path)} ({where})")
     for leaf in _all_leaves(kind):
         if path[: len(leaf.path)] == leaf.path:
-            return InvalidField(leaf.name, _readable(first["input"]), leaf.wanted + _where(leaf, sources))
+            seen = "a secret" if leaf.secret else _readable(first["input"])
+            return InvalidField(leaf.name, seen, leaf.wanted + _where(leaf, sources))
     if within := _names(kind, (*path, "")):
         return InvalidField(name, first["input"], f"a mapping with {within} ({where})")
     return InvalidField(name, _readable(first["input"]), str(first["msg"]).lower())

@@ -108,6 +108,25 @@ class Front:
         """How long a client may stop reading."""
         return self._settings.patience_us / SECOND_US
 
+    def served(self) -> Intake:
+        """Return what requests are answered with; raises Unavailable before `open_up` and while draining."""
+        if self._draining:
+            raise _going()
+        if self._intake is None:
+            targets = self._around.targets
+            missing = "no target has been reached yet" + targets.troubles
+            if any(peer.up for peer in targets.peers):
+                missing = "the tokenizer of the targets' model is being loaded"
+            raise Unavailable(missing, retry_after_ms=RETRY_AFTER_MS)
+        return self._intake
+
+    def check_ready(self) -> None:
+        """Raise Unavailable while requests would find no target."""
+        self.served()
+        targets = self._around.targets
+        if not any(peer.up for peer in targets.peers):
+            raise Unavailable("no target is up" + targets.troubles, retry_after_ms=RETRY_AFTER_MS)
+
     def open_up(self, intake: Intake) -> None:
         """Take requests from now on."""
         self._intake = intake
@@ -115,7 +134,7 @@ class Front:
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
         """Yield the events of a request; leaving it ends the request at once. Raises ForewordError."""
         called_us = self._around.clock.now_us()
-        intake = self._admit(request)
+        intake = self._admit()
         request_id = self._enter(request.request_id)
         try:
             prepared = await self._prepare(intake, request, request_id)
@@ -187,21 +206,14 @@ class Front:
             for entry in self._running.values():
                 entry.end(_going())
 
-    def _admit(self, request: GenerateRequest) -> Intake:
-        if self._draining:
-            raise _going()
-        if self._intake is None:
-            targets = self._around.targets
-            missing = "no target has been reached yet" + targets.troubles
-            if any(peer.up for peer in targets.peers):
-                missing = "the tokenizer of the targets' model is being loaded"
-            raise Unavailable(missing, retry_after_ms=RETRY_AFTER_MS)
+    def _admit(self) -> Intake:
+        intake = self.served()
         if len(self._running) >= self._settings.max_requests:
             raise Full(
                 f"requests: got {len(self._running)} at work, wanted fewer than {self._settings.max_requests}",
                 retry_after_ms=RETRY_AFTER_MS,
             )
-        return self._intake
+        return intake
 
     def _enter(self, request_id: str) -> str:
         if request_id in self._running:

@@ -36,6 +36,10 @@ class ModelText:
         stream = SpecialStream(self._tokenizer)
         return "".join(map(stream.push, ids)) + stream.finish()
 
+    def token_bytes(self, token: int) -> bytes:
+        """Return the bytes that an id stands for; those of its name where it is special."""
+        return self._tokenizer.token_bytes(token)
+
     def stream(self, before: Tokens, *, skip_special: bool) -> TextStream:
         """Return a stream of what follows the ids `before`, which are not put out."""
         stream = self._tokenizer.stream() if skip_special else SpecialStream(self._tokenizer)

@@ -1,0 +1,70 @@
+"""Every call gets an id and a line in the log."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+import uuid
+from typing import Final
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from orchestrator.http.answering import fail
+from orchestrator.http.errors import incident_failure
+from orchestrator.http.guards import header
+
+REQUEST_ID: Final = "x-request-id"
+INCIDENT: Final = "foreword.incident"
+"""Where an answer to a fault leaves its incident id in the scope of a call, for the log."""
+_SHAPE: Final = re.compile(r"[\x21-\x7e]{1,128}")
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class Calls:
+    """Gives a call its request id, that of its header if it has one, and answers what nobody else has caught."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on; nothing is raised."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = header(scope, REQUEST_ID.encode())
+        request_id = given if _SHAPE.fullmatch(given) else uuid.uuid4().hex
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        status, began = 0, time.monotonic()
+
+        async def named(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (REQUEST_ID.encode(), request_id.encode())]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, named)
+        except Exception:
+            incident = scope.get(INCIDENT) or uuid.uuid4().hex[:12]
+            _log.exception("unexpected error", path=scope["path"], incident=incident)
+            if not status:
+                await fail(named, incident_failure(incident))
+        _log.log(
+            level_of(status),
+            "http",
+            method=scope["method"],
+            path=scope["path"],
+            status=status,
+            ms=round(1000 * (time.monotonic() - began)),
+        )
+
+
+def level_of(status: int) -> int:
+    """Return how loud the log is about a status: what went well, or found nobody, is for those who look for it."""
+    if status < 400 or status == 503:
+        return logging.DEBUG
+    return logging.INFO if status < 500 else logging.WARNING
