@@ -22,7 +22,7 @@ from orchestrator.http.door import Door
 from orchestrator.http.errors import Failure, failure, failure_of, incident_failure
 from orchestrator.http.fields import Body, ChatRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest
 from orchestrator.http.generation_routes import generation_routes
-from orchestrator.http.guards import BodyLimit, KeyGuard
+from orchestrator.http.guards import BodyLimit, KeyGuard, Rooted
 from orchestrator.http.model_routes import model_routes
 from orchestrator.http.probe_routes import probe_routes
 from orchestrator.http.validation import invalid
@@ -51,6 +51,8 @@ def build_app(door: Door, keys: Sequence[str]) -> ASGIApp:
             allow_headers=("*",),
             expose_headers=("x-request-id", "retry-after", "retry-after-ms"),
         )
+    if settings.root_path:
+        app = Rooted(app, settings.root_path)
     return Calls(app)
 
 
@@ -60,7 +62,6 @@ def endpoints(door: Door, *, keyed: bool) -> FastAPI:
         title="Foreword",
         version=__version__,
         description="Text from a large language model, written ahead by small ones, in the shapes of OpenAI's API.",
-        root_path=door.settings.root_path,
         docs_url=None,  # its pages come from elsewhere, which a server without a network cannot reach
         redoc_url=None,
     )

@@ -52,7 +52,8 @@ def failure(
     status: int, message: str, *, kind: str = _INVALID, code: str | None = None, param: str | None = None
 ) -> Failure:
     """Return an error in OpenAI's words."""
-    return Failure(status, ErrorBody(error=ErrorDetail(message=message, type=kind, param=param, code=code)))
+    place = None if param is None else _carried(param)
+    return Failure(status, ErrorBody(error=ErrorDetail(message=_carried(message), type=kind, param=place, code=code)))
 
 
 def failure_of(error: ForewordError) -> Failure:
@@ -89,3 +90,8 @@ def too_large(limit: int) -> Failure:
 def incident_failure(incident: str) -> Failure:
     """Return the answer to a request that met a fault of ours; the log has the rest under the same id."""
     return failure(500, f"internal error, incident {incident}", kind="server_error", code="internal_error")
+
+
+def _carried(text: str) -> str:
+    """Return a text that JSON can carry: names in a body may hold half a surrogate pair."""
+    return text.encode("utf-8", "backslashreplace").decode()

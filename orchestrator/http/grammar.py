@@ -16,7 +16,14 @@ def grammar_of(body: Generating) -> Grammar | None:
     if len(found) > 1:
         names = " and ".join(name for name, _ in found)
         raise InvalidField(found[1][0], names, "one form of the output at most")
-    return found[0][1] if found else None
+    if not found:
+        return None
+    field, grammar = found[0]
+    try:
+        grammar.source.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidField(field, grammar.source, "text that UTF-8 can carry") from error
+    return grammar
 
 
 def grammar_field(body: Generating) -> str:

@@ -17,6 +17,21 @@ OPEN_PATHS: Final = frozenset({"/health", "/ping", "/openapi.json"})
 _SCHEME: Final = "bearer "
 
 
+class Rooted:
+    """Lets the API be found under a prefix, whether the proxy in front strips it or leaves it."""
+
+    def __init__(self, app: ASGIApp, root_path: str) -> None:
+        self._app = app
+        self._root = root_path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on with the prefix where ASGI wants it."""
+        if scope["type"] == "http":
+            scope["path"] = self._root + without_root(scope["path"], self._root)
+            scope["root_path"] = self._root
+        await self._app(scope, receive, send)
+
+
 class KeyGuard:
     """Lets through whoever shows one of the keys; looks at it before the body is read."""
 

@@ -38,8 +38,9 @@ class HttpServer:
             proxy_headers=False,
             timeout_keep_alive=_IDLE_S,
             timeout_graceful_shutdown=_LAST_WORDS_S,
-            ssl_context_factory=None if tls is None else lambda *_: tls,
         )
+        config.load()
+        config.ssl = tls
         self._server = _Quiet(config)
         self._listen = listen
         self._secure = tls is not None

@@ -33,6 +33,8 @@ def invalid(problems: Sequence[Mapping[str, Any]], known: Iterable[str]) -> Fail
     kind, param = first["type"], place_of(first)
     if kind == "json_invalid":
         return failure(400, f"body: got no JSON ({first['ctx']['error']}), wanted an object", code=_CODES[kind])
+    if kind == "string_unicode" and not param:
+        return failure(400, f"body: got the name {shown(first['input'])}, wanted text that UTF-8 can carry")
     if not param:
         message = f"body: got {shown(first['input'])}, wanted a JSON object, with content-type application/json"
         return failure(400, message, code="invalid_type")
