@@ -17,11 +17,13 @@ from foreword.cli.fetching import fetch_models
 from foreword.cli.output import stderr
 from foreword.cli.starting import check_start
 from foreword.client import DEFAULT_ADDRESS
-from foreword.errors import InvalidField
+from foreword.errors import InvalidField, NotFound
+from foreword.extras import check_installed
 from foreword.stack.config import AUTO_DRAFT, DEFAULT_TARGET, StackConfig
 from foreword.stack.events import ServiceEvent, ServiceState
 from foreword.stack.stack import Stack
 
+HTTP_PORT: Final = 8000
 _HINT: Final = "Why do leaves fall?"
 """What to try: at temperature 0, for a small model wanders at 1."""
 _COLOURS: Final[Mapping[str, str]] = {"target": "magenta", "draft": "green", "orchestrator": "blue"}
@@ -32,6 +34,11 @@ def command(
     port: Annotated[int, typer.Option(help="Port that clients call; 0 takes a free one.")] = int(
         DEFAULT_ADDRESS.rpartition(":")[2]
     ),
+    http_port: Annotated[
+        int | None,
+        typer.Option(help="Port of the OpenAI-shaped API over HTTP; 0 takes a free one.", show_default=str(HTTP_PORT)),
+    ] = None,
+    no_http: Annotated[bool, typer.Option("--no-http", help="Serve no HTTP.")] = False,
     target: options.Target = DEFAULT_TARGET,
     draft: options.Draft = AUTO_DRAFT,
     drafts: options.Drafts = 1,
@@ -44,6 +51,8 @@ def command(
     """Start a target, drafts and an orchestrator on loopback, watch them, and stop them on Ctrl-C."""
     if no_draft and draft != AUTO_DRAFT:
         raise InvalidField("draft", draft, "no draft with --no-draft")
+    if no_http and http_port is not None:
+        raise InvalidField("http_port", http_port, "no port with --no-http")
     console = stderr()
     config = StackConfig(
         target=target,
@@ -53,10 +62,22 @@ def command(
         dtype=dtype,
         threads=threads,
         port=port,
+        http_port=None if no_http else _http_port(http_port, port=port),
         arguments=_CONSOLE_LOGS if console.is_terminal else {},
     )
     check_start(config)
     raise typer.Exit(asyncio.run(_up(config, console, quiet=quiet)))
+
+
+def _http_port(given: int | None, *, port: int) -> int | None:
+    """Return the port of HTTP: the usual one, a free one where gRPC takes one too, none without the extra for it."""
+    if given is not None:
+        return given
+    try:
+        check_installed("fastapi", "uvicorn")
+    except NotFound:
+        return None
+    return HTTP_PORT if port else 0
 
 
 async def _up(config: StackConfig, console: Console, *, quiet: bool) -> int:
@@ -86,6 +107,8 @@ async def _run(stack: Stack, config: StackConfig, console: Console) -> None:
         console.print(
             f"serving on {stack.address}; try: foreword generate --temperature 0{flag} '{_HINT}'", style="bold"
         )
+        if stack.http_address is not None:
+            console.print(f"HTTP as OpenAI's on http://{stack.http_address}/v1", style="bold")
         await asyncio.Event().wait()
 
 

@@ -44,6 +44,8 @@ class StackConfig:
     host: str = "127.0.0.1"
     port: int = 0
     """Port of the orchestrator; 0 takes a free one. The other services always take free ones."""
+    http_port: int | None = None
+    """Port of its HTTP API; 0 takes a free one, None serves no HTTP."""
     arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Further flags for `target`, `draft` and `orchestrator`."""
     command: tuple[str, ...] = _COMMAND
@@ -67,8 +69,9 @@ class StackConfig:
             raise InvalidField("drafts", self.drafts, "a whole number from 0")
         if self.gamma is not None and not 0 <= self.gamma <= MOST_GAMMA:
             raise InvalidField("gamma", self.gamma, f"a whole number from 0 to {MOST_GAMMA}")
-        if not 0 <= self.port <= 65535:
-            raise InvalidField("port", self.port, "a port from 0 to 65535")
+        for name, port in (("port", self.port), ("http_port", self.http_port)):
+            if port is not None and not 0 <= port <= 65535:
+                raise InvalidField(name, port, "a port from 0 to 65535")
         for name in ("start_timeout_s", "grace_s", "backoff_s", "longest_backoff_s"):
             if not (math.isfinite(seconds := getattr(self, name)) and seconds >= 0.0):
                 raise InvalidField(name, seconds, "a finite number of seconds from 0")
@@ -138,7 +141,15 @@ def plan_orchestrator(config: StackConfig, folder: Path, *, target: str, drafts:
     flags = (*flags, *(("--drafts", ",".join(drafts)) if drafts else ("--no-local-drafts",)))
     if config.gamma is not None:
         flags = (*flags, "--gamma", str(config.gamma), *_gamma_max(config))
+    if config.http_port is not None:
+        listen = f"{config.host}:{config.http_port}"
+        flags = (*flags, "--http-listen", listen, "--http-address-file", str(http_address_file(folder)))
     return _plan(config, folder, name=ORCHESTRATOR, kind=ORCHESTRATOR, flags=flags, port=config.port)
+
+
+def http_address_file(folder: Path) -> Path:
+    """Return where the orchestrator of a stack writes the address of its HTTP API."""
+    return folder / "orchestrator.http"
 
 
 def _plan(

@@ -25,6 +25,7 @@ from foreword.stack.config import (
     TARGET,
     ServicePlan,
     StackConfig,
+    http_address_file,
     plan_drafts,
     plan_orchestrator,
     plan_target,
@@ -58,6 +59,13 @@ class Stack:
     def address(self) -> str:
         """Where clients call."""
         return self._services[ORCHESTRATOR].address
+
+    @property
+    def http_address(self) -> str | None:
+        """Where the HTTP API is, also after a restart; None where there is none."""
+        if self._config.http_port is None:
+            return None
+        return http_address_file(Path(self._folder.name)).read_text(encoding="utf-8").strip()
 
     @property
     def services(self) -> tuple[str, ...]:

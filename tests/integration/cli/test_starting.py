@@ -35,6 +35,12 @@ def test_a_port_that_is_taken_is_named(cli, taken):
     assert result.err == f"--port: {found}, wanted a free one; 0 takes any\n"
 
 
+def test_a_port_of_http_that_is_taken_is_named(cli, taken):
+    result = cli("up", "--port", "0", "--http-port", str(taken))
+    assert result.status == 1
+    assert result.err.startswith(f"--http-port: got {taken}, which cannot be bound on 127.0.0.1")
+
+
 async def test_a_stack_looks_at_its_port_first(taken):
     events = []
     with pytest.raises(Unavailable, match=f"port: got {taken}"):

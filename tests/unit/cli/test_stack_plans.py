@@ -41,3 +41,11 @@ def test_every_service_takes_the_blocks_that_are_asked_for(gamma: int | None) ->
 
 def test_what_is_usual_is_what_services_do_without_being_told() -> None:
     assert min(DEFAULTS) == USUAL_GAMMA_MAX
+
+
+def test_the_orchestrator_is_told_where_http_is() -> None:
+    *_, front = plans(StackConfig(http_port=8123))
+    assert front.argv[front.argv.index("--http-listen") + 1] == "127.0.0.1:8123"
+    assert front.argv[front.argv.index("--http-address-file") + 1] == "nowhere/orchestrator.http"
+    *_, front = plans(StackConfig())
+    assert "--http-listen" not in front.argv

@@ -7,7 +7,10 @@ import io
 import pytest
 from rich.console import Console
 
-from foreword.cli.up import Reporter
+from foreword.cli import up
+from foreword.cli.up import HTTP_PORT, Reporter
+from foreword.errors import NotFound
+from foreword.stack.config import StackConfig
 from foreword.stack.events import ServiceEvent, ServiceState
 
 
@@ -25,3 +28,37 @@ def test_an_event_reads_as_a_phrase(state: ServiceState, detail: str, words: str
     text = io.StringIO()
     Reporter(Console(file=text, width=100)).event(ServiceEvent("draft", state, detail))
     assert text.getvalue() == f"{words}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "port"),
+    [
+        ((), HTTP_PORT),
+        (("--port", "0"), 0),
+        (("--http-port", "8123"), 8123),
+        (("--port", "0", "--http-port", "8123"), 8123),
+        (("--no-http",), None),
+    ],
+)
+@pytest.mark.parametrize("installed", [True, False])
+def test_where_http_is_served(cli, monkeypatch, words, port, installed) -> None:
+    configs: list[StackConfig] = []
+
+    async def run(config: StackConfig, *_: object, **__: object) -> int:
+        configs.append(config)
+        return 0
+
+    def check(*names: str) -> None:
+        if not installed:
+            raise NotFound("needs fastapi")
+
+    monkeypatch.setattr(up, "_up", run)
+    monkeypatch.setattr(up, "check_start", lambda config: None)
+    monkeypatch.setattr(up, "check_installed", check)
+    assert cli("up", *words).status == 0
+    assert configs[0].http_port == (port if installed or "--http-port" in words else None)
+
+
+def test_a_port_of_http_and_no_http_contradict_each_other(cli) -> None:
+    result = cli("up", "--no-http", "--http-port", "1")
+    assert (result.status, result.err) == (2, "--http-port: got 1, wanted no port with --no-http\n")
