@@ -26,7 +26,7 @@ COPY . .
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     --mount=type=cache,target=/root/.cache/pip \
     /opt/foreword/bin/pip install --constraint constraints.txt --build-constraint constraints.txt \
-        ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} '.[serve,models]'
+        ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} '.[serve,http,models]'
 
 FROM ${BASE_IMAGE} AS cpu
 # A name for the id, because libraries look it up; nothing of the image is theirs but the cache.

@@ -9,7 +9,7 @@ from foreword.stack.config import StackConfig
 
 
 def check_port(config: StackConfig) -> None:
-    """Raise Unavailable for a port of the orchestrator's that cannot be bound: somebody has it, or it takes more rights."""
+    """Raise Unavailable for a port that cannot be bound: somebody has it, or it takes more rights."""
     for name, port in (("port", config.port), ("http_port", config.http_port)):
         if port:
             _check(name, config.host, port)

@@ -31,9 +31,16 @@ ERRORS: Final[dict[int | str, dict[str, Any]]] = {
 
 def two_forms(whole: type[Part], chunk: type[Part]) -> dict[int | str, dict[str, Any]]:
     """Return `responses` of an endpoint that answers as a whole or as a stream of chunks."""
-    stream = {"schema": {"type": "string"}, "x-event-schema": {"$ref": _place(chunk.__name__)}}
+    data = {
+        "type": "string",
+        "description": "A chunk, an error as the last one, or [DONE].",
+        "contentMediaType": "application/json",
+        "contentSchema": {"anyOf": [{"$ref": _place(chunk.__name__)}, {"$ref": _place(ErrorBody.__name__)}]},
+    }
+    event = {"type": "object", "properties": {"data": data}, "required": ["data"]}
     description = "The answer; with stream, server-sent events with a chunk each, and [DONE] behind them."
-    answer = {"model": whole, "description": description, "content": {"text/event-stream": stream}}
+    # The name that OpenAPI has for it since 3.2; before, there is none for what is in a stream.
+    answer = {"model": whole, "description": description, "content": {"text/event-stream": {"itemSchema": event}}}
     return {200: answer, **ERRORS}
 
 

@@ -15,7 +15,7 @@ class _First(FailFast):
 
 
 _FIRST = _First()
-Ids = Annotated[list[int], _FIRST]
+Ids = Annotated[list[Annotated[int, Field(json_schema_extra={"minimum": 0, "maximum": 2**32 - 2})]], _FIRST]
 Texts = Annotated[list[str], _FIRST]
 Drawn = Literal["auto", "match", "token", "block"]
 Drafters = Literal["model", "lookup", "mixed", "synthetic"]

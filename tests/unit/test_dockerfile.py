@@ -126,7 +126,7 @@ def test_the_image_is_built_as_promised():
         ("FROM ${BASE_IMAGE} AS cpu", "FROM debian AS cpu", "FROM"),
         ("--constraint constraints.txt --upgrade pip", "--upgrade pip", "not held to constraints.txt"),
         ("--build-constraint constraints.txt", "", "build's own requirements"),
-        (".[serve,models]", ".[serve,model]", "no extras ['model']"),
+        (".[serve,http,models]", ".[serve,http,model]", "no extras ['model']"),
         ("USER 10001:10001", "USER root", "USER"),
         ("USER 10001:10001", "", "USER"),
         ('ENTRYPOINT ["foreword"]', "ENTRYPOINT foreword", "ENTRYPOINT"),

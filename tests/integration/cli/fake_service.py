@@ -48,6 +48,8 @@ def main() -> None:
     parser.add_argument("--stubborn", action="store_true")
     parser.add_argument("--crash-once", type=Path)
     parser.add_argument("--child", type=Path)
+    parser.add_argument("--http-listen")
+    parser.add_argument("--http-address-file", type=Path)
     options, rest = parser.parse_known_args()
     sys.stdout.write(f"{options.kind} was told {' '.join(rest)}\n")
     sys.stdout.flush()
@@ -60,6 +62,8 @@ def main() -> None:
         options.child.write_text(str(child.pid))
     time.sleep(options.slow)
     address, held = listen(options, rest)
+    if options.http_address_file is not None:
+        options.http_address_file.write_text(f"{options.http_listen}\n")
     part = options.address_file.with_suffix(".part")
     part.write_text(address + "\n")
     part.replace(options.address_file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -201,11 +202,22 @@ async def test_a_stopped_process_can_be_continued_and_ended() -> None:
     await gone(pid)
 
 
+async def test_a_stack_knows_where_http_is() -> None:
+    async with stack(draft=None) as running:
+        assert running.http_address is None
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    async with stack(draft=None, http_port=port) as running:
+        assert running.http_address == f"127.0.0.1:{port}"
+
+
 async def test_misuse_is_named() -> None:
     with pytest.raises(InvalidField, match="drafts: got -1, wanted a whole number from 0"):
         StackConfig(drafts=-1)
     with pytest.raises(InvalidField, match="port: got 70000"):
         StackConfig(port=70000)
+    with pytest.raises(InvalidField, match="http_port: got -1"):
+        StackConfig(http_port=-1)
     with pytest.raises(InvalidField, match=r"arguments: got \['router'\], wanted flags for target, draft"):
         StackConfig(arguments={"router": ()})
     with pytest.raises(Unavailable, match="wanted to start /nothing/here"):

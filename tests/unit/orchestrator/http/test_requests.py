@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from foreword.errors import InvalidField, NotFound
 from foreword.laws.parameters import Grammar, LawParameters
 from foreword.protocol.generation import Chat, GenerateRequest, Message, Speculation, TokenPrompt
 from foreword.protocol.messages import Trace
 from foreword.protocol.words import Drafter, Rule
+from orchestrator.http.door import Door, fingerprint
 from orchestrator.http.fields import ChatRequest, CompletionRequest
 from orchestrator.http.names import public_name, renamed
 from orchestrator.http.requests import Call, chat_requests, check_model, completion_requests
+from orchestrator.http.settings import HttpSettings
+from tests.unit.orchestrator.test_front import Stage
+from tests.unit.orchestrator.world import MODEL
 
 CALL = Call("id", LawParameters(temperature=0.6, top_p=0.9, top_k=40))
 TURN = {"role": "user", "content": "hi"}
@@ -240,3 +246,25 @@ def test_a_model_goes_by_its_names() -> None:
     check_model("b", ("a", "b"))
     with pytest.raises(NotFound, match="model: got 'c', wanted one that is served: a, b"):
         check_model("c", ("a", "b"))
+
+
+@pytest.mark.parametrize(("switch", "temperature"), [(True, 0.0), (False, 1.0)])
+def test_the_makers_of_a_model_say_how_to_sample_unless_they_may_not(switch: bool, temperature: float) -> None:
+    stage = Stage()
+    door = Door(
+        stage.front, HttpSettings(generation_config=switch), CollectorRegistry(), lambda: 0, since_s=0, new_id=str
+    )
+    assert door.defaults(stage.front.served()).temperature == temperature
+
+
+def test_names_begin_with_those_that_are_set() -> None:
+    door = Door(
+        Stage().front,
+        HttpSettings(served_model_names=("mine", "m")),
+        CollectorRegistry(),
+        lambda: 0,
+        since_s=0,
+        new_id=str,
+    )
+    assert door.names(MODEL) == ("mine", "m")
+    assert fingerprint(MODEL) != fingerprint(replace(MODEL, dtype="bfloat16"))
