@@ -64,6 +64,7 @@ def endpoints(door: Door, *, keyed: bool) -> FastAPI:
         description="Text from a large language model, written ahead by small ones, in the shapes of OpenAI's API.",
         docs_url=None,  # its pages come from elsewhere, which a server without a network cannot reach
         redoc_url=None,
+        redirect_slashes=False,
     )
     secured = [Depends(HTTPBearer(auto_error=False))] if keyed else []
     app.include_router(generation_routes(door), dependencies=secured)
@@ -92,9 +93,13 @@ async def _invalid(request: Request, error: Any) -> Response:
 
 
 async def _no_such(request: Request, error: Any) -> Response:
-    """Answer for a path or a method that there is not."""
-    found = failure(error.status_code, f"{request.method} {request.url.path}: {error.detail}", code="not_found")
-    return response_of(Failure(found.status, found.body, error.headers or {}))
+    """Answer for a path or a method that there is not, and for JSON that is nested or long beyond reading."""
+    status: int = error.status_code
+    if status == 400:
+        return response_of(failure(400, "body: got what cannot be read, wanted a JSON object", code="invalid_json"))
+    code = "method_not_allowed" if status == 405 else "not_found"
+    found = failure(status, f"{request.method} {request.url.path}: {error.detail}", code=code)
+    return response_of(Failure(status, found.body, error.headers or {}))
 
 
 async def _unexpected(request: Request, _: Exception) -> Response:

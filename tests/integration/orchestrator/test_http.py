@@ -220,7 +220,13 @@ async def test_paths_that_there_are_not(plain: httpx2.AsyncClient, method: str, 
     assert answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("body", [b"{", b"[]", b"", b"\xff", b'"text"', b"null", b'{"messages": [' * 3])
+NO_BODIES = [
+    *(b"{", b"[]", b"", b"\xff", b'"text"', b"null", b'{"messages": [' * 3),
+    *(b"[" * 200_000, b'{"n": ' + b"1" * 5_000 + b"}", b'{"messages": [], "seed": 1e999}'),
+]
+
+
+@pytest.mark.parametrize("body", NO_BODIES, ids=range(len(NO_BODIES)))
 async def test_bodies_that_are_none(plain: httpx2.AsyncClient, body: bytes) -> None:
     answer = await plain.post("/v1/chat/completions", content=body, headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error")
