@@ -59,12 +59,12 @@ def train(
     out: Annotated[Path, typer.Argument(help="Folder for the draft, and for the checkpoint to go on from.")],
     corpus: Annotated[list[Path], typer.Option(help="Folder of sampled text; may be given several times.")],
     target: Target = "embedded",
-    layers: Annotated[str, typer.Option(help="Layers of the target that the draft's begin as, from 0.")] = "0,10,29",
+    layers: Annotated[str, typer.Option(help="Layers of the target that the draft's begin as, from 0.")] = "0,10,20,29",
     head: Annotated[int, typer.Option(help="Ids that the draft can write.", min=1)] = 8192,
-    epochs: Annotated[int, typer.Option(help="How often the text is gone through.", min=1)] = 3,
+    epochs: Annotated[int, typer.Option(help="How often the text is gone through.", min=1)] = 2,
     sharpened: Annotated[float, typer.Option(help="Last share of steps, for 1 - Σ min(p, q).", min=0, max=1)] = 0.3,
-    rate: Annotated[float, typer.Option(help="Largest learning rate.", min=0)] = 1.5e-3,
-    batch: Annotated[int, typer.Option(help="Tokens of a step.", min=64)] = 8192,
+    rate: Annotated[float, typer.Option(help="Largest learning rate, of matrices.", min=0)] = 5e-3,
+    batch: Annotated[int, typer.Option(help="Tokens of a step.", min=64)] = 2048,
     seed: Seed = 0,
     name: Annotated[str, typer.Option(help="What requests call the draft; empty takes the target's name.")] = "",
     bfloat16: Annotated[
@@ -125,4 +125,4 @@ def _numbers(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise InvalidField("layers", text, "numbers with commas, as 0,10,29") from None
+        raise InvalidField("layers", text, "numbers with commas, as 0,10,20,29") from None

@@ -4,41 +4,61 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Annotated, Any
+from collections import defaultdict
+from typing import Annotated
 
 import typer
 
-from foreword.cli import options
+from foreword.cli import options, sampling
 from foreword.cli.explain import show_choice
 from foreword.cli.output import TextWriter, completion_json, legend, stderr, stdout, summary, write_json
 from foreword.client import DEFAULT_ADDRESS, AsyncClient, AsyncStream
 from foreword.client.fields import read_text, read_timeout
 from foreword.errors import InvalidField
-from foreword.protocol.generation import Chat, Delta, Message, Prompt
+from foreword.protocol.generation import Chat, Completion, Delta, Message, Prompt
 
 
 def command(
     prompt: Annotated[str, typer.Argument(help="Prompt; - reads it from stdin.", show_default=False)],
-    max_tokens: Annotated[int | None, typer.Option(help="Most output tokens.")] = None,
-    temperature: Annotated[float | None, typer.Option(help="0 takes the likeliest token.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Probability mass that is kept.")] = None,
-    top_k: Annotated[int | None, typer.Option(help="Likeliest tokens that are kept.")] = None,
-    min_p: Annotated[float | None, typer.Option(help="Least share of the likeliest token's probability.")] = None,
-    repetition_penalty: Annotated[float | None, typer.Option(help="Divides logits of tokens seen.")] = None,
-    presence_penalty: Annotated[float | None, typer.Option(help="Taken once from logits of tokens output.")] = None,
-    frequency_penalty: Annotated[float | None, typer.Option(help="Taken for every time a token was output.")] = None,
-    stop: Annotated[list[str] | None, typer.Option(help="Text before which the output ends; may be repeated.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Makes the text repeatable, under the rule match.")] = None,
-    gamma: Annotated[int | None, typer.Option(help="Candidates per block; 0 turns drafts off.")] = None,
-    rule: Annotated[str | None, typer.Option(help="Acceptance rule: match, token or block.")] = None,
-    drafter: Annotated[str | None, typer.Option(help="Kind of draft: model, lookup, …")] = None,
-    model: Annotated[str | None, typer.Option(help="Model, where several are served.")] = None,
+    max_tokens: sampling.MaxTokens = None,
+    min_tokens: sampling.MinTokens = None,
+    temperature: sampling.Temperature = None,
+    top_p: sampling.TopP = None,
+    top_k: sampling.TopK = None,
+    min_p: sampling.MinP = None,
+    repetition_penalty: sampling.RepetitionPenalty = None,
+    presence_penalty: sampling.PresencePenalty = None,
+    frequency_penalty: sampling.FrequencyPenalty = None,
+    logit_bias: sampling.Bias = None,
+    banned_ids: sampling.Banned = None,
+    stop: sampling.Stop = None,
+    stop_ids: sampling.StopIds = None,
+    include_stop: sampling.IncludeStop = None,
+    ignore_eos: sampling.IgnoreEos = None,
+    seed: sampling.Seed = None,
+    n: Annotated[int | None, typer.Option("--n", "-n", help="How many continuations.")] = None,
+    top_logprobs: Annotated[
+        int | None, typer.Option(help="Log-probabilities, also of that many other tokens; only with --json.")
+    ] = None,
+    echo: Annotated[bool | None, typer.Option("--echo", help="Put the prompt in front of the output.")] = None,
+    gamma: sampling.Gamma = None,
+    gamma_min: sampling.GammaMin = None,
+    gamma_max: sampling.GammaMax = None,
+    rule: sampling.Rule = None,
+    drafter: sampling.Drafter = None,
+    draft: sampling.Draft = None,
+    model: sampling.Model = None,
     system: Annotated[str | None, typer.Option(help="System message; implies --chat.")] = None,
     chat: Annotated[
         bool | None, typer.Option("--chat/--raw", help="Use the model's chat template; by default where it has one.")
     ] = None,
-    timeout: Annotated[float | None, typer.Option(help="Longest time of the whole call, in seconds over 0.")] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="No colours for who wrote what.")] = False,
+    resume: Annotated[
+        str | None, typer.Option(help="Output ids that are there already, with commas; the output goes on after them.")
+    ] = None,
+    special: Annotated[bool, typer.Option("--special", help="Leave special tokens in the text.")] = False,
+    request_id: Annotated[str | None, typer.Option(help="Name of the request, in logs and for aborting it.")] = None,
+    timeout: sampling.Timeout = None,
+    plain: sampling.Plain = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say how the size of blocks was chosen, on stderr.")
     ] = False,
@@ -54,13 +74,14 @@ def command(
     text = read_text("prompt", _stdin() if prompt == "-" else prompt)
     if system is not None:
         read_text("system", system)
-    given = {
-        "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k, "min_p": min_p,
-        "repetition_penalty": repetition_penalty, "presence_penalty": presence_penalty,
-        "frequency_penalty": frequency_penalty, "stop": stop, "seed": seed, "gamma": gamma, "rule": rule,
-        "drafter": drafter, "model": model,
-    }  # fmt: skip
-    fields: Any = {name: value for name, value in given.items() if value is not None}
+    fields = sampling.given(
+        max_tokens=max_tokens, min_tokens=min_tokens, temperature=temperature, top_p=top_p, top_k=top_k, min_p=min_p,
+        repetition_penalty=repetition_penalty, presence_penalty=presence_penalty, frequency_penalty=frequency_penalty,
+        logit_bias=logit_bias, banned_ids=banned_ids, stop=stop, stop_ids=stop_ids, include_stop=include_stop,
+        ignore_eos=ignore_eos, seed=seed, n=n, top_logprobs=top_logprobs, echo=echo, gamma=gamma, gamma_min=gamma_min,
+        gamma_max=gamma_max, rule=rule, drafter=drafter, draft=draft, model=model, request_id=request_id,
+        resume=None if resume is None else _ids("resume", resume), skip_special_tokens=False if special else None,
+    )  # fmt: skip
     if chat is False and system is not None:
         raise InvalidField("system", system, "no system message with --raw")
     limit = read_timeout("timeout", timeout)
@@ -72,7 +93,13 @@ def command(
         async with client:
             as_chat = system is not None or (chat if chat is not None else await _speaks_chat(client))
             events = client.stream(_prompt(text, system, as_chat=as_chat), timeout_s=limit, **fields)
-            await _show(events, plain=plain, as_json=json, explain=explain)
+            if json:
+                completion = await events.completion()
+                write_json(stdout(), completion_json(completion))
+            else:
+                completion = await (_show(events, plain=plain) if (n or 1) == 1 else _show_all(events, plain=plain))
+            if explain:
+                show_choice(stderr(), completion.choices[0].finish.timings)
 
     asyncio.run(generate())
 
@@ -81,24 +108,39 @@ _DRAFT_DEPENDENT = ("token", "block")
 """Rules under which a seed is not enough to write a text again."""
 
 
-async def _show(stream: AsyncStream, *, plain: bool, as_json: bool, explain: bool) -> None:
+async def _show(stream: AsyncStream, *, plain: bool) -> Completion:
+    """Show the one continuation as it comes."""
     out, err = stdout(), stderr()
     writer = TextWriter(out, coloured=not plain)
     async with stream as events:
         try:
             async for event in events:
-                if isinstance(event, Delta) and not as_json:
+                if isinstance(event, Delta):
                     writer.write(event)
         finally:
             writer.finish()
         completion = await events.completion()
-    if as_json:
-        write_json(out, completion_json(completion))
-    elif out.is_terminal:
+    if out.is_terminal:
         err.print(summary(completion.choices[0]), style="dim", end="; " if writer.coloured else "")
         err.print(legend() if writer.coloured else "")
-    if explain:
-        show_choice(err, completion.choices[0].finish.timings)
+    return completion
+
+
+async def _show_all(stream: AsyncStream, *, plain: bool) -> Completion:
+    """Show several continuations one after the other, once all are there."""
+    deltas = defaultdict(list)
+    async with stream as events:
+        async for event in events:
+            if isinstance(event, Delta):
+                deltas[event.choice].append(event)
+        completion = await events.completion()
+    writer = TextWriter(stdout(), coloured=not plain)
+    for choice in completion.choices:
+        stderr().print(f"{choice.index + 1} of {len(completion.choices)}: {summary(choice)}", style="dim")
+        for delta in deltas[choice.index]:
+            writer.write(delta)
+        writer.finish()
+    return completion
 
 
 def _stdin() -> str:
@@ -106,6 +148,13 @@ def _stdin() -> str:
         return sys.stdin.read()
     except UnicodeDecodeError as error:
         raise InvalidField("prompt", f"byte {error.object[error.start]:#04x}", "text that UTF-8 can carry") from error
+
+
+def _ids(name: str, text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidField(name, text, "token ids with commas, as 504,3247") from None
 
 
 def _prompt(text: str, system: str | None, *, as_chat: bool) -> Prompt:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from foreword.client import AsyncClient, Tls
+from foreword.client import AsyncClient, Client, Tls
 
 _PANEL = "Connection"
 
@@ -33,8 +33,18 @@ def connect(
     address: str, *, token: str | None, ca: Path | None, cert: Path | None, key: Path | None, insecure: bool
 ) -> AsyncClient:
     """Return a client by the options above; TLS is on when one of its files is given."""
-    tls = Tls(ca, cert, key) if ca or cert or key else None
-    return AsyncClient(address, tls=tls, token=token, insecure=insecure)
+    return AsyncClient(address, tls=_tls(ca, cert, key), token=token, insecure=insecure)
+
+
+def connect_blocking(
+    address: str, *, token: str | None, ca: Path | None, cert: Path | None, key: Path | None, insecure: bool
+) -> Client:
+    """Return a client that waits, by the same options."""
+    return Client(address, tls=_tls(ca, cert, key), token=token, insecure=insecure)
+
+
+def _tls(ca: Path | None, cert: Path | None, key: Path | None) -> Tls | None:
+    return Tls(ca, cert, key) if ca or cert or key else None
 
 
 # Options of commands that start services.

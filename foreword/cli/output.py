@@ -91,14 +91,23 @@ def write_json(console: Console, value: object) -> None:
 
 
 def completion_json(completion: Completion) -> dict[str, Any]:
-    """Return a completion of one choice as what JSON can say."""
-    choice = completion.choices[0]
+    """Return a completion as what JSON can say: the first choice's members on top, `choices` where there are more."""
+    choices = [_choice_json(choice) for choice in completion.choices]
     return {
         "request_id": completion.started.request_id,
         "model": completion.started.model,
+        **({"prompt_ids": completion.started.prompt_ids} if completion.started.prompt_ids else {}),
+        **choices[0],
+        **({"choices": choices} if len(choices) > 1 else {}),
+    }
+
+
+def _choice_json(choice: Choice) -> dict[str, Any]:
+    return {
         "text": choice.text,
         "ids": choice.ids,
         "sources": choice.sources,
+        **({} if choice.logprobs is None else {"logprobs": choice.logprobs}),
         **finish_json(choice.finish),
         "tok_s": choice.decode_rate,
     }

@@ -10,7 +10,7 @@ import pytest
 
 from foreword.cli.app import COMMANDS, run
 
-NAMES = ("demo", "doctor", "generate", "top", "up")
+NAMES = ("chat", "demo", "doctor", "generate", "top", "up")
 OWN = [EntryPoint(name, f"foreword.cli.{name}:command", COMMANDS) for name in NAMES]
 
 

@@ -21,6 +21,7 @@ from foreword.cli.demo_prompts import DemoPrompt
 from foreword.cli.fetching import fetch_models, models_of
 from foreword.client import AsyncClient
 from foreword.errors import EngineFailure, NotFound
+from foreword.laws.parameters import LawParameters
 from foreword.protocol.activity import Activity
 from foreword.protocol.generation import Chat, GenerateRequest, Message
 from foreword.protocol.words import Drafter, Rule
@@ -49,6 +50,33 @@ def test_generate_writes_the_text_and_passes_everything_on(cli, monkeypatch):
         monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe\n"))
         assert cli("generate", "-", "--raw", "--address", server.address).status == 0
         assert server.requests[-1] == GenerateRequest("from a pipe\n")
+
+
+def test_generate_passes_every_field_on(cli):
+    with MockServer(Reply("Hi there.")) as server:
+        argv = (
+            *("--min-tokens", "2", "--logit-bias", "5=-1.5", "--logit-bias", "7=2", "--ban-id", "9", "--stop-id", "4"),
+            *("--include-stop", "--ignore-eos", "-n", "2", "--echo", "--gamma-min", "1", "--gamma-max", "5"),
+            *("--draft", "small", "--resume", "11,12", "--special", "--request-id", "mine"),
+        )
+        result = cli("generate", "Hi", "--raw", "--address", server.address, *argv)
+        assert (result.status, result.out) == (0, "Hi there.\nHi there.\n")
+        assert [line.partition(":")[0] for line in result.err.splitlines()] == ["1 of 2", "2 of 2"]
+        read = json.loads(cli("generate", "Hi", "--raw", "--json", "--address", server.address, *argv).out)
+        assert [choice["text"] for choice in read["choices"]] == ["Hi there."] * 2
+        assert read["text"] == "Hi there."
+        told = json.loads(cli("generate", "Hi", "--json", "--top-logprobs", "2", "--address", server.address).out)
+        assert len(told["logprobs"]["chosen"]) == len(told["ids"])
+        request = server.requests[0]
+        assert request.law == LawParameters(bias=((5, -1.5), (7, 2.0)), banned_ids=(9,), stop_ids=(4,), min_tokens=2)
+        assert (request.include_stop, request.ignore_eos, request.n, request.echo) == (True, True, 2, True)
+        assert (request.resume, request.skip_special_tokens, request.request_id) == ((11, 12), False, "mine")
+        speculation = request.speculation
+        assert (speculation.gamma_min, speculation.gamma_max, speculation.draft) == (1, 5, "small")
+        for flag, value, wanted in (("--logit-bias", "5:1", "ID=VALUE"), ("--resume", "1;2", "token ids with commas")):
+            wrong = cli("generate", "Hi", "--raw", flag, value, "--address", server.address)
+            assert wrong.status == 2
+            assert wrong.err.startswith(f"{flag}: got '{value}', wanted {wanted}")
 
 
 def test_top_looks_once_where_there_is_no_terminal(cli):

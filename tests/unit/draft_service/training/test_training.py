@@ -144,7 +144,7 @@ def train(
     target: str = "a",
     texts: Sequence[Answer] | None = None,
     head: Sequence[int] = range(V),
-    rate: float = 5e-3,
+    rate: float = 3e-2,
     bfloat16: bool = False,
 ) -> Student:
     student = Student(module(config("llama")), layers=layers, ids=head)
@@ -195,7 +195,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"target": "b"}, "of a run with target a', wanted one with target b"),
         ({"head": [*range(1, V), 0]}, "of a run with head "),
         ({"bfloat16": True}, "of a run with bfloat16 False', wanted one with bfloat16 True"),
-        ({"rate": 4e-3}, "of a run with rate 0.005', wanted one with rate 0.004"),
+        ({"rate": 4e-3}, "of a run with rate 0.03', wanted one with rate 0.004"),
         ({"texts": [*answers(39), replace(answers(40)[-1], temperature=0.7)]}, "of a run with texts "),
         ({"texts": answers(40)[::-1]}, "of a run with texts "),
         (
