@@ -108,7 +108,10 @@ async def _run(stack: Stack, config: StackConfig, console: Console) -> None:
             f"serving on {stack.address}; try: foreword generate --temperature 0{flag} '{_HINT}'", style="bold"
         )
         if stack.http_address is not None:
-            console.print(f"HTTP as OpenAI's on http://{stack.http_address}/v1", style="bold")
+            console.print(
+                f"HTTP as OpenAI's on http://{stack.http_address}/v1; a page to try it: http://{stack.http_address}",
+                style="bold",
+            )
         await asyncio.Event().wait()
 
 

@@ -24,6 +24,7 @@ from orchestrator.http.fields import Body, ChatRequest, CompletionRequest, Detok
 from orchestrator.http.generation_routes import generation_routes
 from orchestrator.http.guards import BodyLimit, KeyGuard, Rooted
 from orchestrator.http.model_routes import model_routes
+from orchestrator.http.page_routes import page_routes
 from orchestrator.http.probe_routes import probe_routes
 from orchestrator.http.validation import invalid
 
@@ -70,6 +71,8 @@ def endpoints(door: Door, *, keyed: bool) -> FastAPI:
     app.include_router(generation_routes(door), dependencies=secured)
     app.include_router(model_routes(door), dependencies=secured)
     app.include_router(probe_routes(door, secured))
+    if door.settings.page:
+        app.include_router(page_routes())
     describe_chunks(app)
     app.add_exception_handler(ForewordError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -11,9 +11,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestrator.http.answering import fail
 from orchestrator.http.errors import too_large, unkeyed
+from orchestrator.http.page_routes import page_paths
 
-OPEN_PATHS: Final = frozenset({"/health", "/ping", "/openapi.json"})
-"""What needs no key: probes, and the description of the API."""
+OPEN_PATHS: Final = frozenset({"/health", "/ping", "/openapi.json"}) | page_paths()
+"""What needs no key: probes, the description of the API, and the page."""
 _SCHEME: Final = "bearer "
 
 

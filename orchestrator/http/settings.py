@@ -57,6 +57,7 @@ class HttpSettings(Section):
         15.0, "Silence of a stream after which a comment is sent; 0 sends none.", unit="s", least=0, most=3_600
     )
     body_limit_mb: float = setting(4.0, "Largest body of a request.", unit="MB", least=0.001, most=1_024)
+    page: bool = setting(True, "Whether / serves a page to try the model and watch its drafts.")
     generation_config: bool = setting(
         True, "Whether the model's generation_config.json says how to sample where a request does not."
     )

@@ -16,7 +16,7 @@ function fields() {
     temperature: given("temperature"),
     top_p: given("top_p"),
     max_tokens: given("max_tokens"),
-    seed: given("seed"),
+    seed: given("seed") ?? crypto.getRandomValues(new Uint32Array(1))[0], // one that a number of JavaScript can hold
     speculative: Object.values(speculative).some((value) => value !== undefined) ? speculative : undefined,
   };
 }
@@ -82,9 +82,9 @@ async function ask(text) {
 // The same request with γ 0 and the same seed: under the rule match the text is the same, to the last token.
 async function compare() {
   const { request, writing } = state.last;
-  const seed = writing.timings?.choices?.[0]?.seed;
   say("note", "the same without drafts:");
-  const plain = await write({ ...request, seed, speculative: { gamma: 0 } });
+  const plain = await write({ ...request, speculative: { gamma: 0 } });
+  draw(writing);
   if (plain.failed) return;
   const same = plain.text === writing.text ? "the same text" : "another text, as the rules token and block may give";
   const [with_, without] = [Number(rate(writing)), Number(rate(plain))];
