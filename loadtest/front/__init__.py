@@ -1,0 +1,1 @@
+"""`foreword bench front`: what HTTP adds to gRPC, before the first token and after it."""
