@@ -51,6 +51,8 @@ def command(
     """Start a target, drafts and an orchestrator on loopback, watch them, and stop them on Ctrl-C."""
     if no_draft and draft != AUTO_DRAFT:
         raise InvalidField("draft", draft, "no draft with --no-draft")
+    if no_draft and drafts not in (0, 1):
+        raise InvalidField("drafts", drafts, "no number with --no-draft")
     if no_http and http_port is not None:
         raise InvalidField("http_port", http_port, "no port with --no-http")
     console = stderr()

@@ -87,6 +87,7 @@ def test_an_option_without_its_value_is_that_of_its_command(capsys: pytest.Captu
         (("demo", "--dtype", ""), "--dtype: got '', wanted one of float32, bfloat16, float16"),
         (("up", "--target", ""), "--target: got '', wanted embedded, a folder, "),
         (("up", "--no-draft", "--draft", "lookup"), "--draft: got 'lookup', wanted no draft with --no-draft"),
+        (("up", "--no-draft", "--drafts", "3"), "--drafts: got 3, wanted no number with --no-draft"),
         (("up", "--draft", ""), "--draft: got '', wanted what drafts, such as lookup; --drafts 0 starts no draft"),
         (("up", "--port", "65536"), "--port: got 65536, wanted a port from 0 to 65535"),
         (
