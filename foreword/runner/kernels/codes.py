@@ -134,7 +134,7 @@ def _loop(builder: Any, weights: list[Any], sources: list[Any], pairs: Any) -> l
         added = []
         for begin, column in zip(weights, sums, strict=True):
             place = builder.gep(begin, [builder.mul(k, _I64(2 * LANES))])
-            fetch_ahead(builder, place)
+            fetch_ahead(builder, place, keep=True)
             both = builder.sext(builder.load(builder.bitcast(place, _BYTES.as_pointer()), align=1), _PAIRS)
             products = [_pair_sums(builder, both, value) for value in values]
             added.append([builder.add(total, one) for total, one in zip(column, products, strict=True)])

@@ -69,7 +69,7 @@ def _loop(builder: Any, weights: Any, sources: list[Any], length: Any, *, start:
 
     def step(k: Any, sums: list[list[Any]]) -> list[list[Any]]:
         place = builder.gep(weights, [builder.mul(k, _I64(LANES))])
-        fetch_ahead(builder, place)
+        fetch_ahead(builder, place, keep=False)
         line = _weights(builder, place)
         values = [spread(builder, builder.load(builder.gep(source, [k])), _FLOATS) for source in sources]
         return [[fused(builder, value, line, total) for value, total in zip(values, sums[0], strict=True)]]
@@ -119,16 +119,17 @@ def _load(builder: Any, place: Any, kind: Any, align: int) -> Any:
     return builder.load(builder.bitcast(place, kind.as_pointer()), align=align)
 
 
-def fetch_ahead(builder: Any, place: Any) -> None:
+def fetch_ahead(builder: Any, place: Any, *, keep: bool) -> None:
     """Ask for weights that are read soon; to ask beyond their end does nothing.
 
     Without that, memory falls behind as soon as a panel meets more than five rows: six took 2.3 times one, with it 1.1.
+    Weights that are more than any cache holds are not to be kept: they would drive out all else, a draft's among it.
     """
     prefetch = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
         builder.module, ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _I32, _I32, _I32]), "llvm.prefetch.p0"
     )
     soon = builder.gep(builder.bitcast(place, _BYTE.as_pointer()), [_I64(_AHEAD)])
-    builder.call(prefetch, [soon, _I32(0), _I32(3), _I32(1)])  # to read, into the nearest cache, data
+    builder.call(prefetch, [soon, _I32(0), _I32(3 if keep else 0), _I32(1)])  # to read, data
 
 
 def spread(builder: Any, value: Any, kind: Any) -> Any:
