@@ -303,13 +303,13 @@ def test_up_runs_until_a_signal_and_stops_everything(number, status):
     lines = []
     for line in child.stderr:
         lines.append(line)
-        if line.startswith("serving on"):
+        if line.startswith("HTTP as OpenAI's on "):
             break
     child.send_signal(number)
     _, rest = child.communicate(timeout=300)
     assert child.returncode == status
     assert "Traceback" not in rest
-    assert "; try: foreword generate --temperature 0 --address 127.0.0.1:" in lines[-1]
+    assert "; try: foreword generate --temperature 0 --address 127.0.0.1:" in lines[-2]
     assert rest.splitlines()[0] == "stopping; requests that run get up to 15 s"
     assert "target       was told" not in rest
     assert any(line.startswith("draft        draft was told --drafter lookup") for line in lines)

@@ -292,7 +292,8 @@ async def test_blocks_for_likely_outcomes_come_before_the_verdict(start: Start) 
             block = await target.next(Block)
             came[block.round, block.digest] = block
         first, *shipped = sorted(came.values(), key=lambda block: (block.round, block.base != 5))
-        assert [block.round for block in shipped] == [2, 2]
+        # Two outcomes of this round, or one and what may follow it.
+        assert [block.round for block in shipped] in ([2, 2], [2, 3])
         assert {(block.draft_queue_us, block.draft_compute_us) for block in shipped} == {(0, 0)}
         likeliest = shipped[0]
         kept = likeliest.base - 1
