@@ -14,6 +14,7 @@ EXTRA_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
         *("grpc_health", "grpc_reflection", "grpc_status", "google.rpc"),
     ),
     "models": ("torch", "transformers", "accelerate", "gguf", "safetensors", "tokenizers", "huggingface_hub", "jinja2"),
+    "grammar": ("llguidance",),
     "bench": ("matplotlib",),
     "ray": ("ray",),
 }

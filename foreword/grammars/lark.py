@@ -10,8 +10,8 @@ from foreword.laws.parameters import Grammar
 
 MOST_CHOICES = 4096
 _FREE = '\n%llguidance {"no_forcing": true}\n'
-"""Leaves a text its choice between tokens with the same beginning: else only those that the tokenizer would choose come,
-and what may come would hang on what was asked before. It stands last, so that no source says otherwise."""
+"""Leaves a text its choice between tokens with the same beginning: else only those that the tokenizer would choose
+come, and what may come would hang on what was asked before. It stands last, so that no source says otherwise."""
 
 
 def to_lark(grammar: Grammar) -> str:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def deep(call: Callable[[], T]) -> T:
-    """Return what `call` returns, in a thread with a large stack: where a library overflows one, the process is gone."""
+    """Return what `call` returns, in a thread with a large stack; what overflows a stack ends the process."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -29,7 +29,9 @@ def deep(call: Callable[[], T]) -> T:
 
     thread = threading.Thread(target=run, name="deep", daemon=True)
     with _starting:
-        before = threading.stack_size(STACK_BYTES)  # of threads that start now: others that happen to are none the worse
+        before = threading.stack_size(
+            STACK_BYTES
+        )  # of threads that start now: others that happen to are none the worse
         try:
             thread.start()
         finally:

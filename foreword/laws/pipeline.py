@@ -129,9 +129,7 @@ def refuse_dead_end(position: int) -> NoReturn:
     raise InvalidField("law", f"no token left at output position {position}", "one that may come")
 
 
-def _laws(
-    logits: Logits, parameters: LawParameters, best: NDArray[np.intp], largest: NDArray[np.float32]
-) -> list[Law]:
+def _laws(logits: Logits, parameters: LawParameters, best: NDArray[np.intp], largest: NDArray[np.float32]) -> list[Law]:
     """Return the laws of rows whose largest logits are finite."""
     if parameters.greedy:
         return [Law.one_hot(token) for token in best.tolist()]

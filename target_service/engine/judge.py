@@ -23,7 +23,6 @@ from target_service.core.step import Stepped, Work
 from target_service.engine.arithmetic import REFERENCE, Arithmetic
 from target_service.engine.greedy import greedy_step
 
-
 Part = tuple[Session, Work, Logits]
 
 
