@@ -44,7 +44,6 @@ class LibraryGrammars:
 
     def mask(self, grammar: Grammar, *, stop_ids: Sequence[int]) -> GrammarMask:
         """Return what may come next of one text that ends with one of `stop_ids`."""
-        self.matcher(grammar)
         return GrammarMask(self, grammar, vocabulary_size=self._vocabulary_size, stop_ids=stop_ids)
 
     def matcher(self, grammar: Grammar) -> LLMatcher:
@@ -75,11 +74,12 @@ class GrammarMask:
     def __init__(
         self, grammars: LibraryGrammars, grammar: Grammar, *, vocabulary_size: int, stop_ids: Sequence[int]
     ) -> None:
+        """Raise InvalidField for a grammar that cannot be followed."""
         self._grammars = grammars
         self._grammar = grammar
         self._vocabulary_size = vocabulary_size
         self._stops = np.array(stop_ids, dtype=np.int64)
-        self._matcher: LLMatcher | None = None
+        self._matcher: LLMatcher | None = grammars.matcher(grammar)
         self._seen: list[int] = []
 
     def allowed(self, output: Sequence[int]) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -104,5 +105,7 @@ async def test_two_hundred_generations_at_temperature_1_fit_their_schemas(client
     accepted = sum(choice.usage.accepted_tokens for choice in choices)
     assert verifications > 0
     distinct = len({choice.text for choice in choices})
-    print(f"\n{len(choices)} generations, {distinct} distinct, all parse and fit; {verifications} verifications")
-    print(f"acceptance length {1 + accepted / verifications:.2f}")
+    sys.stdout.write(
+        f"\n{len(choices)} generations, {distinct} distinct, all parse and fit; {verifications} verifications, "
+        f"acceptance length {1 + accepted / verifications:.2f}\n"
+    )
