@@ -35,18 +35,18 @@ def judge(
     caller.
     """
     quick = [greedy_step(session, work, logits) for session, work, logits in parts]
-    masked = zip(parts, masks or [None] * len(parts), strict=True)
-    slow = [(*part, mask) for (part, mask), found in zip(masked, quick, strict=True) if found is None]
-    others = iter(_judge_by_laws(slow, arithmetic))
+    slow = [i for i, found in enumerate(quick) if found is None]
+    theirs = [masks[i] for i in slow] if masks else None
+    others = iter(_judge_by_laws([parts[i] for i in slow], arithmetic, theirs))
     return [next(others) if found is None else found for found in quick]
 
 
 def _judge_by_laws(
-    parts: Sequence[tuple[Session, Work, Logits, TokenMask | None]], arithmetic: Arithmetic
+    parts: Sequence[Part], arithmetic: Arithmetic, masks: Sequence[TokenMask | None] | None = None
 ) -> list[Stepped | ForewordError]:
-    rows = [law_rows(session, work, logits, mask) for session, work, logits, mask in parts]
+    rows = [law_rows(*part, mask) for part, mask in zip(parts, masks or [None] * len(parts), strict=True)]
     judged: list[Stepped | ForewordError] = []
-    for (session, work, _, _), one, laws in zip(parts, rows, arithmetic.laws(rows), strict=True):
+    for (session, work, _), one, laws in zip(parts, rows, arithmetic.laws(rows), strict=True):
         if isinstance(laws, ForewordError):
             judged.append(laws)
             continue
