@@ -15,6 +15,7 @@ EXTRA_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "http": ("fastapi", "starlette", "uvicorn"),
     "models": ("torch", "transformers", "accelerate", "gguf", "safetensors", "tokenizers", "huggingface_hub", "jinja2"),
+    "grammar": ("llguidance",),
     "bench": ("matplotlib",),
     "ray": ("ray",),
 }

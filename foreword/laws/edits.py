@@ -22,7 +22,8 @@ class TokenMask(Protocol):
     def allowed(self, output: Sequence[int]) -> NDArray[np.bool_] | None:
         """Return which tokens may follow these output tokens, bool[V]; None allows all.
 
-        It is asked at every position that verification can reach, never behind a token that it did not allow.
+        It is asked at every position that verification can reach, never behind a token that it did not allow. Raises
+        InvalidField where it cannot say.
         """
         ...
 
@@ -67,7 +68,13 @@ def _restrict(
             if token in stop_ids or logits[i - 1, token] == -math.inf:
                 return  # What follows cannot be reached, and the mask cannot tell what would come there.
             sequence.append(token)
-        allowed = mask.allowed(sequence)
+        try:
+            allowed = mask.allowed(sequence)
+        except InvalidField:
+            if i == 0:
+                raise
+            row[:] = -math.inf  # the text may never come here: the session that does is told why then
+            return
         if allowed is None:
             continue
         if len(allowed) < len(row):

@@ -52,6 +52,8 @@ def logit_margin(logits: NDArray[np.float32]) -> float:
 
 def _row_logs(logits: Logits, law: TargetLaw, *, greedy: bool) -> NDArray[np.float64]:
     # float64[V]: the log-probability of every token.
+    if law.size == 1 and law.token_at(0) >= len(logits):
+        return np.full(len(logits), FLOOR)  # nothing may come here
     if greedy:
         shifted = logits.astype(np.float64) - float(logits.max())
         return np.maximum(shifted - math.log(float(np.exp(shifted).sum())), FLOOR)

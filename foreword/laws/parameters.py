@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foreword.errors import InvalidField
+
+
+class Schema(Protocol):
+    """A class that can say its JSON schema: a model of pydantic."""
+
+    def model_json_schema(self) -> dict[str, Any]:
+        """Return the schema."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +27,42 @@ class Grammar:
 
     kind: str
     source: str = ""
+
+    @classmethod
+    def json_object(cls) -> Grammar:
+        """Return the grammar of any JSON object."""
+        return cls("json_object")
+
+    @classmethod
+    def json_schema(cls, schema: str | Mapping[str, Any] | Schema) -> Grammar:
+        """Return the grammar of the JSON that a schema describes: JSON text, a mapping, or a class of pydantic."""
+        if isinstance(schema, str):
+            return cls("json_schema", schema)
+        if hasattr(schema, "model_json_schema"):
+            schema = schema.model_json_schema()
+        try:
+            return cls("json_schema", json.dumps(schema, ensure_ascii=False))
+        except (TypeError, ValueError) as error:
+            raise InvalidField(
+                "schema", schema, f"JSON text, a mapping that is JSON, or a pydantic class ({error})"
+            ) from error
+
+    @classmethod
+    def regex(cls, expression: str) -> Grammar:
+        """Return the grammar of all texts that a regular expression matches from end to end."""
+        return cls("regex", expression)
+
+    @classmethod
+    def choice(cls, choices: Sequence[str]) -> Grammar:
+        """Return the grammar of some texts, one of which comes."""
+        if isinstance(choices, str) or not choices or not all(isinstance(one, str) for one in choices):
+            raise InvalidField("choices", choices, "a list of at least one text")
+        return cls("choice", json.dumps(list(choices), ensure_ascii=False))
+
+    @classmethod
+    def lark(cls, source: str) -> Grammar:
+        """Return the grammar that a source in the Lark dialect of llguidance derives."""
+        return cls("lark", source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,27 +98,56 @@ def edited_logits(rows: LawRows) -> Logits:
 def session_laws(rows: LawRows, *, session: int) -> list[Law]:
     """Return the laws of one session, whose number in the step errors name.
 
-    Raises EngineFailure for logits that are not numbers, InvalidField where nothing may come.
+    Raises EngineFailure for logits that are not numbers, InvalidField where nothing may come in the first row. Behind a
+    candidate that is no error yet, for the text may not go there: the law then is certain of `dead_end`.
     """
     logits = edited_logits(rows)
     if not len(logits):
         return []
     best = logits.argmax(axis=1)
     largest = logits[np.arange(len(best)), best]
-    if not np.isfinite(largest).all():
+    if np.isfinite(largest).all():
+        return _laws(logits, rows.parameters, best, largest)
+    dead = [row > 0 and _is_dead(rows, largest, row) for row in range(len(logits))]
+    if not all(np.isfinite(largest) | dead):
         _refuse(rows, largest, session=session)
-    if rows.parameters.greedy:
+    open_rows = np.flatnonzero(~np.array(dead))
+    laws = iter(_laws(logits[open_rows], rows.parameters, best[open_rows], largest[open_rows]))
+    return [Law.one_hot(dead_end(rows)) if over else next(laws) for over in dead]
+
+
+def dead_end(rows: LawRows) -> int:
+    """Return the id that stands for "nothing may come here": one beyond the vocabulary, so that no draft draws it.
+
+    As a token like any other it keeps every rule exact. A session that would commit it has come to where nothing may.
+    """
+    return rows.width
+
+
+def refuse_dead_end(position: int) -> NoReturn:
+    """Raise the InvalidField of an output position where nothing may come."""
+    raise InvalidField("law", f"no token left at output position {position}", "one that may come")
+
+
+def _laws(logits: Logits, parameters: LawParameters, best: NDArray[np.intp], largest: NDArray[np.float32]) -> list[Law]:
+    """Return the laws of rows whose largest logits are finite."""
+    if parameters.greedy:
         return [Law.one_hot(token) for token in best.tolist()]
-    if truncates(rows.parameters):
-        return [truncated_law(row, rows.parameters) for row in logits]
-    dense = softmax(logits, temperature=rows.parameters.temperature, largest=largest[:, None])
+    if truncates(parameters):
+        return [truncated_law(row, parameters) for row in logits]
+    dense = softmax(logits, temperature=parameters.temperature, largest=largest[:, None])
     return [Law(None, row) for row in dense]
 
 
-def _refuse(rows: LawRows, largest: NDArray[np.float32], *, session: int) -> None:
+def _is_dead(rows: LawRows, largest: NDArray[np.float32], row: int) -> bool:
+    """Whether a row is without a token because of the law's parameters, and not by the model's failure."""
+    return bool(largest[row] == -math.inf and (rows.logits[row, : rows.width] > -math.inf).any())
+
+
+def _refuse(rows: LawRows, largest: NDArray[np.float32], *, session: int) -> NoReturn:
     # argmax takes a NaN for the largest, so `largest` shows every NaN and every infinity.
-    row = int(np.flatnonzero(~np.isfinite(largest))[0])
+    row = next(r for r in np.flatnonzero(~np.isfinite(largest)).tolist() if r == 0 or not _is_dead(rows, largest, r))
     where = f"logits of session {session} of the step, row {row} (output position {rows.first_position + row})"
-    if largest[row] == -math.inf and (rows.logits[row, : rows.width] > -math.inf).any():
-        raise InvalidField("law", f"no token left at output position {rows.first_position + row}", "one that may come")
+    if _is_dead(rows, largest, row):
+        refuse_dead_end(rows.first_position + row)
     raise EngineFailure(f"{where}: got {float(largest[row])!r} as the largest, wanted finite numbers")

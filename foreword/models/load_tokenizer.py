@@ -6,7 +6,7 @@ from pathlib import Path
 
 from foreword.models.progress import Progress, silent
 from foreword.models.source import ModelSource
-from foreword.models.synthetic_tokenizer import SyntheticTokenizer
+from foreword.models.synthetic_tokenizer import synthetic_tokenizer
 from foreword.models.tokenizer import Tokenizer
 
 
@@ -17,7 +17,7 @@ def load_tokenizer(source: ModelSource, cache: Path, *, progress: Progress = sil
     """
     model = source.synthetic
     if model is not None:
-        return SyntheticTokenizer(model)
+        return synthetic_tokenizer(model)
     from foreword.models.fast_tokenizer import FastTokenizer
     from foreword.models.local import local_folder
 

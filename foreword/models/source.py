@@ -36,6 +36,7 @@ _PARAMETERS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "seed": ("seed", int, "a whole number"),
     "context": ("context", int, "a whole number"),
     "eos": ("eos", float, "a number"),
+    "letters": ("letters", int, "a whole number"),
 }
 """Parameter of a synthetic source → field, how to read it, what is wanted."""
 

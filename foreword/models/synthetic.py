@@ -32,6 +32,9 @@ class SyntheticModel:
     eos: float = 0.0
     """Probability, independent by context, that the text ends there; 0 means never, and no id is kept for it."""
 
+    letters: int = 0
+    """1: ids are printable letters and, behind those, pairs of letters; 0: ids are words of their own."""
+
     @property
     def eos_id(self) -> int | None:
         """The id that ends the text, the last one; None where it never ends."""
@@ -45,6 +48,8 @@ class SyntheticModel:
         for name, value in (("step_ms", self.step_ms), ("slope_ms", self.slope_ms)):
             if not (math.isfinite(value) and 0.0 <= value <= 60_000.0):
                 raise InvalidField(f"synthetic {name}", value, "milliseconds from 0 to 60000")
+        if self.letters not in (0, 1):
+            raise InvalidField("synthetic letters", self.letters, "0 or 1")
         if self.knee < 0:
             raise InvalidField("synthetic knee", self.knee, "a whole number from 0")
         for name, value in (("agreement", self.agreement), ("eos", self.eos)):

@@ -1,4 +1,7 @@
-"""Tokenizer of synthetic models: the text of id 17 is " w17"; any other word is some id by its digest."""
+"""Tokenizers of synthetic models: the text of id 17 is " w17", and any other word is some id by its digest; or letters.
+
+Letters write anything that a grammar may ask for: ids up to 94 are printable ASCII, those behind them pairs of it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from foreword.models.synthetic import SyntheticModel
 from foreword.models.tokenizer import ChatMessage, TextStream, digest_of
 from foreword.protocol.digest import EMPTY, extend
 
+_LETTERS = "".join(map(chr, range(0x20, 0x7F)))
 _WORD = re.compile(r"w(\d{1,7})")
 
 
@@ -55,15 +59,19 @@ class SyntheticTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the words of `ids` without special ids."""
-        return "".join([f" w{token}" for token in ids if token not in self._eos])
+        return "".join([self.piece(token) for token in ids if token not in self._eos])
 
     def token_bytes(self, token: int) -> bytes:
-        """Return the word of an id with its leading space."""
-        return f" w{token}".encode()
+        """Return the text of an id, whatever it is."""
+        return self.piece(token).encode()
 
     def stream(self) -> TextStream:
         """Start the text of a new output."""
-        return _WordStream(self._eos)
+        return _PieceStream(self)
+
+    def piece(self, token: int) -> str:
+        """Return the word of an id with its leading space."""
+        return f" w{token}"
 
     def _id(self, word: str) -> int:
         match = _WORD.fullmatch(word)
@@ -72,14 +80,32 @@ class SyntheticTokenizer:
         return extend(EMPTY, word.encode()) % (self._size - len(self._eos))
 
 
-class _WordStream(TextStream):
-    """Every id is a word of its own, so that nothing before it matters."""
+class LetterTokenizer(SyntheticTokenizer):
+    """A `Tokenizer` of letters; what it decodes, it encodes to ids of single letters."""
 
-    def __init__(self, eos: tuple[int, ...]) -> None:
-        self._eos = eos
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Return one id a letter; what is not printable ASCII is a space."""
+        return tuple(max(_LETTERS.find(letter), 0) for letter in text)
+
+    def piece(self, token: int) -> str:
+        """Return the letter of an id, or its pair of letters."""
+        first, second = divmod(token - len(_LETTERS), len(_LETTERS))
+        return _LETTERS[token] if first < 0 else _LETTERS[first % len(_LETTERS)] + _LETTERS[second]
+
+
+def synthetic_tokenizer(model: SyntheticModel) -> SyntheticTokenizer:
+    """Return the tokenizer of a synthetic model."""
+    return LetterTokenizer(model) if model.letters else SyntheticTokenizer(model)
+
+
+class _PieceStream(TextStream):
+    """Every id is a text of its own, so that nothing before it matters."""
+
+    def __init__(self, tokenizer: SyntheticTokenizer) -> None:
+        self._tokenizer = tokenizer
 
     def push(self, token: int) -> str:
-        return "" if token in self._eos else f" w{token}"
+        return "" if token in self._tokenizer.eos_ids else self._tokenizer.piece(token)
 
     def finish(self) -> str:
         return ""

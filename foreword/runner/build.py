@@ -11,7 +11,7 @@ from foreword.models.identity import synthetic_model_info
 from foreword.models.progress import Progress, silent
 from foreword.models.source import ModelSource
 from foreword.models.synthetic import SyntheticModel
-from foreword.models.synthetic_tokenizer import SyntheticTokenizer
+from foreword.models.synthetic_tokenizer import synthetic_tokenizer
 from foreword.models.tokenizer import Tokenizer
 from foreword.protocol.info import ModelInfo
 from foreword.runner.budget import CacheBudget
@@ -73,7 +73,7 @@ def build_runner(
 
 
 def _synthetic(source: ModelSource, model: SyntheticModel, side: Side, budget: CacheBudget) -> BuiltRunner:
-    tokenizer = SyntheticTokenizer(model)
+    tokenizer = synthetic_tokenizer(model)
     pages = PAGES if budget.tokens is None else -(-budget.tokens // budget.page_size) + budget.spare_pages
     runner = SyntheticRunner(model, side=side, pages=pages, page_size=budget.page_size)
     return BuiltRunner(runner, synthetic_model_info(source, model, tokenizer), tokenizer)

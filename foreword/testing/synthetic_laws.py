@@ -10,6 +10,9 @@ Every context owns a pseudo-random half A of the vocabulary and a score x(v) in 
 * A draft asked for temperature 0 puts the target's argmax first with probability a; after a miss it is the draft's 2nd,
   3rd, 4th choice with 0.5, 0.2, 0.1, else none of these. Softmax of its row is that same law: its confidence is honest.
 
+Of a model of letters nothing is impossible, for a grammar may ask for anything: what stands at minus infinity above is
+at -8 there, and the promises of a above hold but for that little.
+
 Random numbers are those of splitmix64 (Steele, Lea, Flood 2014) started at the digest: addressed, not sequential.
 """
 
@@ -43,6 +46,7 @@ class SyntheticLaws:
 
     def __init__(self, model: SyntheticModel) -> None:
         self._model = model
+        self._floor = -_SPREAD if model.letters else -np.inf
         self._ordinary = model.vocabulary - (model.eos_id is not None)
         # One id is left outside A and its image, for the end of text to be moved to.
         self._half = (self._ordinary - (model.eos_id is not None)) // 2
@@ -89,7 +93,7 @@ class SyntheticLaws:
 
     def _target(self, numbers: _Words) -> _Rows:
         count, half = len(numbers), self._half
-        logits = np.full((count, self._model.vocabulary), -np.inf, dtype=np.float32)
+        logits = np.full((count, self._model.vocabulary), self._floor, dtype=np.float32)
         columns = self._order[self._starts(numbers)[:, None] + np.arange(half)]
         logits[np.arange(count)[:, None], columns] = self._scores(numbers)
         if self._model.eos_id is not None:
@@ -102,7 +106,7 @@ class SyntheticLaws:
             # 0 · log 0 belongs to a row at temperature 0, which is replaced.
             kept = (temperatures * np.log(a)).astype(np.float32)
             moved = (temperatures * np.log1p(-a)).astype(np.float32)
-        logits = np.full((count, self._model.vocabulary), -np.inf, dtype=np.float32)
+        logits = np.full((count, self._model.vocabulary), self._floor, dtype=np.float32)
         starts = self._starts(numbers)
         columns = self._order[starts[:, None] + np.arange(2 * half)]
         scores = self._scores(numbers)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foreword.errors import InvalidField, NotFound
+from foreword.grammars.port import missing
 from foreword.laws.parameters import LawParameters
 from foreword.protocol.generation import GenerateRequest
 from foreword.protocol.info import ModelInfo
 from foreword.protocol.messages import Tokens
 from foreword.protocol.words import Rule
+from orchestrator.front.text import ModelText
 from orchestrator.policy import Gamma
 from orchestrator.pools.drafts import DraftPool, Wish
 
@@ -60,11 +62,22 @@ def check_prompt(ids: Tokens, resume: Tokens, model: ModelInfo) -> None:
 
 def checked_law(request: GenerateRequest, law: LawParameters, model: ModelInfo, max_output: int) -> LawParameters:
     """Return the law if it can be followed; raises InvalidField."""
-    if law.grammar is not None:
-        raise InvalidField("law.grammar", law.grammar.kind, "none: this release has no grammars")
     if law.min_tokens > max_output:
         raise InvalidField("law.min_tokens", law.min_tokens, f"at most max_tokens, {max_output}")
     return law.validate(model.vocabulary_size)
+
+
+def check_grammar(request: GenerateRequest, law: LawParameters, text: ModelText) -> None:
+    """Raise InvalidField for a grammar that cannot be followed; slow. `law` has all ids that end the output."""
+    if law.grammar is None:
+        return
+    if reason := missing():
+        raise InvalidField("law.grammar", law.grammar.kind, f"none: {reason}")
+    if not law.stop_ids:
+        wanted = "an id that ends a text: one of stop_ids, or the model's own, which ignore_eos takes away"
+        raise InvalidField("law.stop_ids", law.stop_ids, f"{wanted}, because of law.grammar")
+    resume = request.resume
+    text.check_grammar(law.grammar, resume[:-1] if resume and resume[-1] in law.stop_ids else resume)
 
 
 def chosen_gamma(request: GenerateRequest, limits: FrontLimits) -> Gamma:

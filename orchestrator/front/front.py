@@ -257,6 +257,9 @@ def _going() -> Unavailable:
 
 
 def _is_long(request: GenerateRequest) -> bool:
+    """Whether preparing the request would keep others waiting."""
+    if request.law is not None and request.law.grammar is not None:
+        return True
     ids, characters = len(request.resume), sum(map(len, request.stop))
     match request.prompt:
         case TokenPrompt(tokens):

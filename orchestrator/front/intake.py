@@ -19,6 +19,7 @@ from orchestrator.core.state import Ended, Request, Session
 from orchestrator.front.checks import (
     FrontLimits,
     check_counts,
+    check_grammar,
     check_model,
     check_prompt,
     check_rule,
@@ -137,7 +138,9 @@ class Intake:
         checked_law(request, law, self.model, max_output)
         ends = () if request.ignore_eos else self.model.eos_ids
         law = replace(law, stop_ids=tuple(dict.fromkeys((*law.stop_ids, *ends))))
-        return law.validate(self.model.vocabulary_size)  # before min_tokens, ends are barred too
+        law.validate(self.model.vocabulary_size)  # before min_tokens, ends are barred too
+        check_grammar(request, law, self.text)
+        return law
 
     def _rule(self, request: GenerateRequest, law: LawParameters, gamma: Gamma) -> tuple[Rule, Wish]:
         """Return the rule, and which drafts may write under it."""

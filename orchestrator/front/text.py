@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from foreword.laws.parameters import LawParameters
+from functools import cached_property
+
+from foreword.grammars.load import grammars_of
+from foreword.grammars.port import Grammars
+from foreword.laws.parameters import Grammar, LawParameters
 from foreword.models.tokenizer import ChatMessage, GenerationDefaults, TextStream, Tokenizer
 from foreword.protocol.generation import Chat
 from foreword.protocol.messages import Tokens
@@ -20,6 +24,17 @@ class ModelText:
         """How the model's makers say that tokens be chosen."""
         self.digest = tokenizer.digest
         """Digest over id → bytes and special ids, as in ModelInfo."""
+
+    def check_grammar(self, grammar: Grammar, output: Tokens) -> None:
+        """Raise InvalidField for a grammar that targets cannot follow or that `output` does not begin a text of.
+
+        Raises NotFound where the library is not installed. Slow when it is first asked.
+        """
+        self._grammars.check(grammar, output=output)
+
+    @cached_property
+    def _grammars(self) -> Grammars:
+        return grammars_of(self._tokenizer, vocabulary_size=self._tokenizer.vocabulary_size)
 
     def encode(self, text: str) -> Tokens:
         """Return the ids of a text, with what the model puts in front of every text."""

@@ -22,6 +22,8 @@ class Bars:
     vocabulary_size: int
     gamma_max: int
     most_logprobs: int = 128
+    no_grammars: str = "this target has no grammars"
+    """Why no session with a grammar is taken on, "" where they are."""
 
 
 def refusal(message: TargetOpen, bars: Bars) -> Refused | None:
@@ -50,6 +52,6 @@ def check(message: TargetOpen, bars: Bars) -> None:
         raise InvalidField("max_output", message.max_output, f"at least {least}, one more than the output so far")
     if message.top_logprobs is not None and not 0 <= message.top_logprobs <= bars.most_logprobs:
         raise InvalidField("top_logprobs", message.top_logprobs, f"0 to {bars.most_logprobs}")
-    if message.law.grammar is not None:
-        raise InvalidField("law.grammar", message.law.grammar.kind, "none: this target has no grammars")
+    if message.law.grammar is not None and bars.no_grammars:
+        raise InvalidField("law.grammar", message.law.grammar.kind, f"none: {bars.no_grammars}")
     message.law.validate(bars.vocabulary_size)

@@ -15,6 +15,7 @@ from target_service.core.state import Phase
 from target_service.core.step import behind
 from target_service.engine.intake import Intake
 from target_service.engine.line import Line
+from target_service.engine.masks import Masks
 from target_service.engine.outbox import Outbox
 from target_service.engine.record import Place, Record
 
@@ -22,20 +23,22 @@ from target_service.engine.record import Place, Record
 class Beginnings:
     """Lets sessions with room begin, oldest first."""
 
-    def __init__(self, runner: Runner, line: Line, intake: Intake, outbox: Outbox) -> None:
+    def __init__(self, runner: Runner, line: Line, intake: Intake, outbox: Outbox, *, masks: Masks) -> None:
         self._runner = runner
         self._page_size = runner.memory.page_size
         self._line = line
         self._intake = intake
         self._outbox = outbox
+        self._masks = masks
         self._leads: dict[int, tuple[Record, int]] = {}
         """By the slot of a session that has not begun: an older one, and how much of its text is the same."""
 
-    def begin(self, now_us: int) -> None:
-        """Let all begin that nobody reads ahead of."""
-        beginning = self._line.beginning
+    def begin(self, now_us: int) -> bool:
+        """Let all begin that nobody reads ahead of; return whether some wait for their grammar to be understood."""
+        admitted = self._line.beginning
+        beginning = [record for record in admitted if self._masks.ready(record)]
         if not beginning:
-            return
+            return bool(admitted)
         waiting = {record.slot for record in beginning}
         self._leads = {slot: lead for slot, lead in self._leads.items() if slot in waiting}
         readers = [record for record in self._line.cached if behind(record.session)]
@@ -45,6 +48,7 @@ class Beginnings:
                 self._begin(record, now_us)
                 if behind(record.session):
                     readers.append(record)
+        return len(beginning) < len(admitted)
 
     def _begin(self, record: Record, now_us: int) -> None:
         if self._runner.length(record.slot):  # taken when it was admitted; by now there may be more

@@ -35,6 +35,7 @@ def greedy_step(session: Session, work: Work, logits: Logits) -> Stepped | None:
 
 def _is_plain(session: Session) -> bool:
     law, commit = session.law, session.commit
-    edited = law.bias or law.banned_ids or law.penalizes or (law.stop_ids and session.output < law.min_tokens)
+    barred = law.stop_ids and session.output < law.min_tokens
+    edited = law.bias or law.banned_ids or law.penalizes or barred or law.grammar is not None
     by_argmax = law.greedy and not edited and session.top_logprobs is None
     return by_argmax and commit is not None and commit.rule is Rule.MATCH

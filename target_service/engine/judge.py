@@ -11,34 +11,40 @@ from collections.abc import Sequence
 from foreword.acceptance import Evidence, Verdict, decide, gather, plain
 from foreword.acceptance.source import Source
 from foreword.errors import ForewordError
+from foreword.laws.edits import TokenMask
 from foreword.laws.law import TargetLaw
 from foreword.laws.logprobs import log_probabilities
-from foreword.laws.pipeline import LawRows
+from foreword.laws.pipeline import LawRows, dead_end, refuse_dead_end
 from foreword.protocol.messages import LogProbabilities
 from foreword.runner.port import Logits
+from foreword.values import replace
 from target_service.core.state import Session
 from target_service.core.step import Stepped, Work
 from target_service.engine.arithmetic import REFERENCE, Arithmetic
 from target_service.engine.greedy import greedy_step
 
+Part = tuple[Session, Work, Logits]
+
 
 def judge(
-    parts: Sequence[tuple[Session, Work, Logits]], arithmetic: Arithmetic = REFERENCE
+    parts: Sequence[Part], arithmetic: Arithmetic = REFERENCE, *, masks: Sequence[TokenMask | None] | None = None
 ) -> list[Stepped | ForewordError]:
     """Return what the step found for each session, or its error: unusable logits cost no other session its step.
 
-    A plain token is a verdict on no candidates. Timings are left to the caller.
+    `masks` are those of sessions with a grammar. A plain token is a verdict on no candidates. Timings are left to the
+    caller.
     """
     quick = [greedy_step(session, work, logits) for session, work, logits in parts]
-    slow = [part for part, found in zip(parts, quick, strict=True) if found is None]
-    others = iter(_judge_by_laws(slow, arithmetic))
+    slow = [i for i, found in enumerate(quick) if found is None]
+    theirs = [masks[i] for i in slow] if masks else None
+    others = iter(_judge_by_laws([parts[i] for i in slow], arithmetic, theirs))
     return [next(others) if found is None else found for found in quick]
 
 
 def _judge_by_laws(
-    parts: Sequence[tuple[Session, Work, Logits]], arithmetic: Arithmetic
+    parts: Sequence[Part], arithmetic: Arithmetic, masks: Sequence[TokenMask | None] | None = None
 ) -> list[Stepped | ForewordError]:
-    rows = [law_rows(session, work, logits) for session, work, logits in parts]
+    rows = [law_rows(*part, mask) for part, mask in zip(parts, masks or [None] * len(parts), strict=True)]
     judged: list[Stepped | ForewordError] = []
     for (session, work, _), one, laws in zip(parts, rows, arithmetic.laws(rows), strict=True):
         if isinstance(laws, ForewordError):
@@ -51,11 +57,11 @@ def _judge_by_laws(
     return judged
 
 
-def law_rows(session: Session, work: Work, logits: Logits) -> LawRows:
+def law_rows(session: Session, work: Work, logits: Logits, mask: TokenMask | None = None) -> LawRows:
     """Return the session's rows with what its laws depend on; row i is the one after `work.candidates[:i]`."""
     prompt: tuple[int, ...] = ()
     output: tuple[int, ...] = ()
-    if session.law.penalizes:
+    if session.law.penalizes or mask is not None:
         length = session.sequence.prompt_len
         prompt, output = session.context[:length], session.context[length:]
     return LawRows(
@@ -65,6 +71,7 @@ def law_rows(session: Session, work: Work, logits: Logits) -> LawRows:
         output=output,
         candidates=work.candidates,
         first_position=session.output,
+        mask=mask,
     )
 
 
@@ -85,8 +92,18 @@ def _judge(session: Session, work: Work, rows: LawRows, laws: Sequence[TargetLaw
         commit.rule, laws, work.candidates, law, keys=session.keys, round=session.round, base=base, source=source
     )
     verdict = decide(commit.rule, evidence, coin_key=session.keys.coin, round=session.round, base=base)
+    evidence = _open_ends(evidence, verdict, rows)
     candidate_logs, emit_logs = _logprobs(session, rows, laws, ids=work.candidates, emit=evidence.emit)
     return Stepped(evidence, verdict, candidate_logs, emit_logs)
+
+
+def _open_ends(evidence: Evidence, verdict: Verdict, rows: LawRows) -> Evidence:
+    """Return the evidence without emits where nothing may come; raise InvalidField if the text comes to one of them."""
+    if rows.mask is None or dead_end(rows) not in evidence.emit:
+        return evidence
+    if verdict.emitted == dead_end(rows):
+        refuse_dead_end(rows.first_position + verdict.kept)
+    return replace(evidence, emit=tuple(None if token == dead_end(rows) else token for token in evidence.emit))
 
 
 def _logprobs(

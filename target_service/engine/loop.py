@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 
+from foreword.grammars.port import Grammars
 from foreword.protocol.messages import LoadReport, Recall, TargetClose
 from foreword.runner.port import Runner
 from target_service.core.budget import Budget
@@ -23,6 +24,7 @@ from target_service.engine.beginnings import Beginnings
 from target_service.engine.guessing import Guessing
 from target_service.engine.intake import Intake
 from target_service.engine.line import Line
+from target_service.engine.masks import POLL_US, Masks
 from target_service.engine.messages import Commands, FromEngine, Status, StepReport, ToEngine
 from target_service.engine.outbox import Outbox
 from target_service.engine.outlook import Outlook
@@ -45,6 +47,8 @@ class EngineOptions:
     instance: str
     budget: Budget
     arithmetic: Arithmetic = REFERENCE
+    grammars: Callable[[], Grammars] | None = None
+    """Loads the grammars of the model's tokenizer."""
 
 
 class Engine:
@@ -78,13 +82,14 @@ class Engine:
         guessing = Guessing(local, self._outbox)
         self._sessions = Sessions(runner, self._line, self._outbox, guessing, instance=options.instance)
         self._intake = Intake(self._sessions, self._line, self._outbox, bars=bars)
-        self._beginnings = Beginnings(runner, self._line, self._intake, self._outbox)
+        masks = Masks(options.grammars)
+        self._beginnings = Beginnings(runner, self._line, self._intake, self._outbox, masks=masks)
         self._outlook = Outlook(self._sessions, options.budget)
         allotment = Allotment(runner, self._line, self._outbox)
         self._planner = Planner(
             runner, self._sessions, allotment, guessing, budget=options.budget, step_us=self._times.step_us
         )
-        self._stepper = Stepper(runner, self._sessions, self._intake, options.arithmetic)
+        self._stepper = Stepper(runner, self._sessions, self._intake, options.arithmetic, masks=masks)
         self._postponed: list[ToEngine] = []
         self._status_us = now()
 
@@ -115,7 +120,8 @@ class Engine:
             self._report(now_us)
         until_us = self._status_us if wait_us is None else min(wait_us, self._status_us)
         self._line.admit()
-        self._beginnings.begin(now_us)
+        if self._beginnings.begin(now_us):
+            until_us = min(until_us, now_us + POLL_US)
         ready = self._outlook.ready()
         if not ready.rows:
             if not len(self._sessions):

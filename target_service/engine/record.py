@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from foreword.laws.edits import TokenMask
 from foreword.protocol.messages import Block
 from target_service.core.estimates import Acceptance, Emitted, Replies
 from target_service.core.state import Session
@@ -55,6 +57,8 @@ class Record:
     """When its last final Result was known; None before the first."""
     rows: int = 1
     """Rows of its last step."""
+    mask: Future[TokenMask] | None = None
+    """What its grammar lets come next, made or being made; None for a session that has no grammar or has not begun."""
     arrivals: dict[BlockName, int] = field(default_factory=dict)
     replies: Replies = field(default_factory=Replies)
     emitted: Emitted = field(default_factory=Emitted)

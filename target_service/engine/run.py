@@ -5,10 +5,14 @@ from __future__ import annotations
 import gc
 import time
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
 from foreword.engine.channel import EngineChannel
+from foreword.grammars.load import load_grammars
+from foreword.grammars.port import missing
+from foreword.models.source import parse_source
 from foreword.telemetry.logs import LogFormat, LogLevel, configure_logs
 from foreword.wire.limits import Limits
 from target_service.core.budget import Budget
@@ -70,7 +74,10 @@ def serve_model(channel: EngineChannel, settings: EngineSettings, loaded: Loaded
         longest_length=longest_length,
         vocabulary_size=runner.vocabulary_size,
         gamma_max=settings.gamma_max,
+        no_grammars=missing(),
     )
+    source, cache = parse_source(settings.model.source), settings.model.cache
+    grammars = partial(load_grammars, source, cache, vocabulary_size=runner.vocabulary_size)
     local = local_drafter(settings.local_drafter, settings.model, loaded.info)
     engine = Engine(
         runner,
@@ -78,7 +85,9 @@ def serve_model(channel: EngineChannel, settings: EngineSettings, loaded: Loaded
         now=monotonic_us,
         policy=step_policy(settings.step_policy),
         bars=bars,
-        options=EngineOptions(instance=settings.instance, budget=settings.budget, arithmetic=arithmetic),
+        options=EngineOptions(
+            instance=settings.instance, budget=settings.budget, arithmetic=arithmetic, grammars=grammars
+        ),
         times=times,
         local=local,
     )

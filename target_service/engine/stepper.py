@@ -26,6 +26,7 @@ from target_service.core.step import (
 from target_service.engine.arithmetic import REFERENCE, Arithmetic
 from target_service.engine.intake import Intake
 from target_service.engine.judge import judge
+from target_service.engine.masks import Masks
 from target_service.engine.planner import Piece, Plan
 from target_service.engine.record import Record
 from target_service.engine.sessions import Sessions
@@ -68,11 +69,20 @@ class StepSpan:
 class Stepper:
     """Runs steps and applies what comes of them."""
 
-    def __init__(self, runner: Runner, sessions: Sessions, intake: Intake, arithmetic: Arithmetic = REFERENCE) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        sessions: Sessions,
+        intake: Intake,
+        arithmetic: Arithmetic = REFERENCE,
+        *,
+        masks: Masks,
+    ) -> None:
         self._runner = runner
         self._sessions = sessions
         self._intake = intake
         self._arithmetic = arithmetic
+        self._masks = masks
         self._failures = 0
 
     def forward(self, plan: Plan, now_us: int) -> Sequence[Logits] | None:
@@ -102,8 +112,18 @@ class Stepper:
             for (record, work), rows in zip(plan.works, logits, strict=False)  # of what is read no logits are wanted
             if not record.session.closing
         ]
-        found = judge([(record.session, work, rows) for record, work, rows in live], self._arithmetic)
-        return [Finding(record, work, one) for (record, work, _), one in zip(live, found, strict=True)]
+        masks = [self._masks.of(record) for record, _, _ in live]
+        parts = [
+            (record.session, work, rows)
+            for (record, work, rows), mask in zip(live, masks, strict=True)
+            if not isinstance(mask, ForewordError)
+        ]
+        made = [mask for mask in masks if not isinstance(mask, ForewordError)]
+        found = iter(judge(parts, self._arithmetic, masks=made))
+        return [
+            Finding(record, work, mask if isinstance(mask, ForewordError) else next(found))
+            for (record, work, _), mask in zip(live, masks, strict=True)
+        ]
 
     def tell_drafts(self, findings: Sequence[Finding]) -> int:
         """Queue the verdicts on blocks, before anything else is done with them; return how many there are."""

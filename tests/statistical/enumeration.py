@@ -156,6 +156,8 @@ class Session:
     note: Callable[[Outcome], int] = lambda outcome: outcome.kept
     look: bool = False
     """Whether every emit is looked at, used or not."""
+    laws: Callable[[Tables, State, Text], list[Law]] | None = None
+    """Makes the γ + 1 target laws of a block at once, as a target does; None asks for them one by one."""
     planted_drop: Callable[[Law, int], bool] = lambda law, token: False
     """Whether to throw a drawn token away, and end the block."""
     planted_quotes: Callable[[Law, int], bool] = lambda law, token: False
@@ -178,7 +180,10 @@ class Session:
             law = self.tables.target(state.text)
             token = plain(rule, law, keys=KEYS, round=state.round, position=base, source=tape)
             return self._after(state, (tape.settle(token),), Outcome((), 0, ()))
-        laws = [self.tables.target(state.text + block.ids[:i]) for i in range(len(block.ids) + 1)]
+        if self.laws is not None:
+            laws = self.laws(self.tables, state, block.ids)
+        else:
+            laws = [self.tables.target(state.text + block.ids[:i]) for i in range(len(block.ids) + 1)]
         evidence = gather(rule, laws, block.ids, block.law, keys=KEYS, round=state.round, base=base, source=tape)
         verdict = decide(rule, evidence, coin_key=KEYS.coin, round=state.round, base=base, source=tape)
         emits = tuple(-1 if e is None else tape.settle(e) for e in evidence.emit) if self.look else ()

@@ -66,7 +66,7 @@ REFUSED = [
     (replace(PROMPT, law=LawParameters(top_p=0.0)), "top_p"),
     (replace(PROMPT, law=LawParameters(stop_ids=(VOCABULARY,))), "stop_ids"),
     (replace(PROMPT, law=LawParameters(min_tokens=9), max_tokens=8), "law.min_tokens"),
-    (replace(PROMPT, law=LawParameters(grammar=Grammar("regex", "a"))), "law.grammar"),
+    (replace(PROMPT, law=LawParameters(grammar=Grammar.regex("a")), ignore_eos=True), "law.stop_ids"),
     (replace(PROMPT, speculation=Speculation(gamma=17)), "speculation.gamma"),
     (replace(PROMPT, speculation=Speculation(gamma_min=3, gamma_max=2)), "speculation.gamma_min"),
     (replace(PROMPT, speculation=Speculation(gamma=1, gamma_min=2)), "speculation.gamma"),

@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from foreword.acceptance import Evidence, decide, plain
+from foreword.grammars.port import Grammars
 from foreword.laws.parameters import LawParameters
 from foreword.laws.pipeline import LawRows, target_laws
 from foreword.models.synthetic import SyntheticModel
@@ -110,6 +111,7 @@ class Bench:
         page_size: int = 16,
         budget: Budget = BUDGET,
         local: LocalDrafter | None = None,
+        grammars: Callable[[], Grammars] | None = None,
         **bars: int,
     ) -> None:
         self.model = model or SyntheticModel(step_ms=20.0)
@@ -125,8 +127,12 @@ class Bench:
             self.channel,
             now=self.time.now,
             policy=policy or Immediate(),
-            bars=Bars(vocabulary_size=self.model.vocabulary, **bounds),
-            options=EngineOptions(instance=INSTANCE, budget=budget),
+            bars=Bars(
+                vocabulary_size=self.model.vocabulary,
+                no_grammars="this target has no grammars" if grammars is None else "",
+                **bounds,
+            ),
+            options=EngineOptions(instance=INSTANCE, budget=budget, grammars=grammars),
             local=local,
         )
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foreword.errors import EngineFailure
-from foreword.laws.parameters import LawParameters
+from foreword.laws.parameters import Grammar, LawParameters
 from foreword.protocol.messages import BlockOrder, Commit
 from foreword.protocol.words import Rule
 from foreword.runner.port import Logits
@@ -74,6 +74,7 @@ def test_a_planted_bug_would_be_seen(planted: Callable[[Logits], Logits]) -> Non
         session(LawParameters(temperature=0.0, banned_ids=(2,))),
         session(LawParameters(temperature=0.0, presence_penalty=0.5)),
         session(LawParameters(temperature=0.0, stop_ids=(2,), min_tokens=1)),
+        session(LawParameters(temperature=0.0, grammar=Grammar("json_object"))),
         session(rule=Rule.TOKEN),
         replace(session(), top_logprobs=0),
     ],

@@ -82,7 +82,7 @@ def test_a_penalty_that_forgets_the_candidates_is_caught(monkeypatch: pytest.Mon
     honest = judge.law_rows
 
     def forgetful(*args):  # type: ignore[no-untyped-def]
-        session, work, _ = args
+        session, work, *_ = args
         return replace(honest(*args), candidates=(session.context[-1],) * len(work.candidates))
 
     law = LAWS["frequency"]
