@@ -115,8 +115,8 @@ class Talk:
             with self._client.stream(asked.prompt, **self._fields) as events:
                 for event in events:
                     if isinstance(event, Delta):
+                        answer += event.text  # before it is seen: an interruption may come between the two
                         self._writer.write(event)
-                        answer += event.text
                 choice = events.completion().choices[0]
         except KeyboardInterrupt:
             if not self._out.is_terminal:
