@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from foreword.cli.commands import new_app
-from foreword.errors import InvalidField
+from foreword.cli.numbers import read_numbers
 from foreword.extras import check_installed
 from foreword.models.dtype import Dtype, exact_dtype
 from foreword.telemetry.logs import LogFormat, LogLevel, configure_logs
@@ -74,7 +74,7 @@ def train(
     threads: Threads = 0,
 ) -> None:
     """Train a draft on sampled text and write it; an interrupted run goes on, and ends with the same weights."""
-    numbers = _numbers(layers)
+    numbers = read_numbers("layers", layers, "numbers with commas, as 0,10,20,29")
     work = _work()
     training = work.TrainingPlan(
         epochs=epochs, sharpened=sharpened, tokens=batch, rate=rate, seed=seed, bfloat16=bfloat16
@@ -119,10 +119,3 @@ def _work() -> Any:
     from draft_service.training import work
 
     return work
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InvalidField("layers", text, "numbers with commas, as 0,10,20,29") from None

@@ -156,8 +156,17 @@ class Trainer:
             step = int(file.metadata()["step"])
             for name, parameter in self._trained.items():
                 parameter.data.copy_(file.get_tensor(name))
-            for optimizer in self._optimizers:
-                _restore(optimizer, self._trained, file)
+            owners = {
+                parameter: optimizer
+                for optimizer in self._optimizers
+                for group in optimizer.param_groups
+                for parameter in group["params"]
+            }
+            for key in file.keys():  # noqa: SIM118 - no mapping
+                name, _, part = key.partition("/")
+                if part:
+                    value, parameter = file.get_tensor(key), self._trained[name]
+                    owners[parameter].state[parameter][part] = value if part == "step" else value.to(self._device)
         return step
 
 
@@ -165,7 +174,7 @@ def optimizers(parameters: Iterable[nn.Parameter], plan: TrainingPlan) -> tuple[
     """Return what changes matrices, and what changes the rest.
 
     Muon for matrices (Jordan et al. 2024, with steps as large as AdamW's, Liu et al. 2025): from the same text its
-    drafts overlap more than those of AdamW alone (docs/distillation.md).
+    drafts overlap more than those of AdamW alone (docs/decisions/0020-muon.md).
     """
     matrices: list[nn.Parameter] = []
     vectors: list[nn.Parameter] = []
@@ -178,18 +187,3 @@ def optimizers(parameters: Iterable[nn.Parameter], plan: TrainingPlan) -> tuple[
     if vectors:
         made.append(torch.optim.AdamW(vectors, lr=plan.vector_rate, betas=(0.9, 0.98), weight_decay=0.0))
     return tuple(made)
-
-
-def _restore(optimizer: torch.optim.Optimizer, trained: Mapping[str, nn.Parameter], file: Any) -> None:
-    """Give an optimizer back what it remembered of its parameters."""
-    own = {parameter for group in optimizer.param_groups for parameter in group["params"]}
-    parts: dict[str, dict[str, torch.Tensor]] = {}
-    for key in file.keys():  # noqa: SIM118 - no mapping
-        name, _, part = key.partition("/")
-        if part:
-            parts.setdefault(name, {})[part] = file.get_tensor(key)
-    for name, parameter in trained.items():
-        if parameter in own and name in parts:
-            optimizer.state[parameter] = {
-                part: value if part == "step" else value.to(parameter.device) for part, value in parts[name].items()
-            }

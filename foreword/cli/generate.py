@@ -11,6 +11,7 @@ import typer
 
 from foreword.cli import options, sampling
 from foreword.cli.explain import show_choice
+from foreword.cli.numbers import read_numbers
 from foreword.cli.output import TextWriter, completion_json, legend, stderr, stdout, summary, write_json
 from foreword.client import DEFAULT_ADDRESS, AsyncClient, AsyncStream
 from foreword.client.fields import read_text, read_timeout
@@ -80,7 +81,8 @@ def command(
         logit_bias=logit_bias, banned_ids=banned_ids, stop=stop, stop_ids=stop_ids, include_stop=include_stop,
         ignore_eos=ignore_eos, seed=seed, n=n, top_logprobs=top_logprobs, echo=echo, gamma=gamma, gamma_min=gamma_min,
         gamma_max=gamma_max, rule=rule, drafter=drafter, draft=draft, model=model, request_id=request_id,
-        resume=None if resume is None else _ids("resume", resume), skip_special_tokens=False if special else None,
+        resume=None if resume is None else read_numbers("resume", resume, "token ids with commas, as 504,3247"),
+        skip_special_tokens=False if special else None,
     )  # fmt: skip
     if chat is False and system is not None:
         raise InvalidField("system", system, "no system message with --raw")
@@ -148,13 +150,6 @@ def _stdin() -> str:
         return sys.stdin.read()
     except UnicodeDecodeError as error:
         raise InvalidField("prompt", f"byte {error.object[error.start]:#04x}", "text that UTF-8 can carry") from error
-
-
-def _ids(name: str, text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InvalidField(name, text, "token ids with commas, as 504,3247") from None
 
 
 def _prompt(text: str, system: str | None, *, as_chat: bool) -> Prompt:

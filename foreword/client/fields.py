@@ -11,6 +11,7 @@ from foreword.errors import InvalidField
 from foreword.laws.parameters import Grammar
 from foreword.protocol.messages import Trace
 from foreword.protocol.words import Drafter, Rule
+from foreword.wire.common import fit_text
 
 LONGEST_TIMEOUT_S: Final = 1e9
 """30 years; gRPC takes a much later deadline for one that has passed."""
@@ -47,11 +48,7 @@ def read_text(name: str, value: object) -> str:
     """Return a text; raises InvalidField for anything else, and for half of a surrogate pair."""
     if not isinstance(value, str):
         raise InvalidField(name, value, "a text")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidField(name, value, "text that UTF-8 can carry") from error
-    return value
+    return fit_text(name, value)
 
 
 def _bytes(name: str, value: object) -> bytes:

@@ -29,9 +29,8 @@ def deep(call: Callable[[], T]) -> T:
 
     thread = threading.Thread(target=run, name="deep", daemon=True)
     with _starting:
-        before = threading.stack_size(
-            STACK_BYTES
-        )  # of threads that start now: others that happen to are none the worse
+        # Of threads that start now: others that happen to are none the worse.
+        before = threading.stack_size(STACK_BYTES)
         try:
             thread.start()
         finally:

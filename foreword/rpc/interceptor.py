@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -14,9 +12,8 @@ import structlog
 
 from foreword.errors import ForewordError
 from foreword.rpc.errors import status_of
+from foreword.telemetry.ids import REQUEST_ID, new_incident, request_id_of
 
-REQUEST_ID = "x-request-id"
-_REQUEST_ID_SHAPE = re.compile(r"[\x21-\x7e]{1,128}")
 _log = structlog.stdlib.get_logger(__name__)
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # generic in its stubs only
@@ -61,7 +58,7 @@ def _wrapped(
         except ForewordError as error:
             await _abort(context, error, request_id)
         except Exception:
-            incident = uuid.uuid4().hex[:12]
+            incident = new_incident()
             _log.exception("unexpected error", method=method, incident=incident)
             await context.abort(
                 grpc.StatusCode.INTERNAL, f"internal error, incident {incident}", ((REQUEST_ID, request_id),)
@@ -76,7 +73,4 @@ async def _abort(context: Context, error: ForewordError, request_id: str) -> Non
 
 
 def _request_id(details: grpc.HandlerCallDetails) -> str:
-    for key, value in details.invocation_metadata:
-        if key == REQUEST_ID and isinstance(value, str) and _REQUEST_ID_SHAPE.fullmatch(value):
-            return value
-    return uuid.uuid4().hex
+    return request_id_of(next((value for key, value in details.invocation_metadata if key == REQUEST_ID), None))

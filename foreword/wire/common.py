@@ -65,6 +65,15 @@ def read_salt(field: str, value: bytes) -> bytes:
     return value
 
 
+def fit_text(field: str, text: str) -> str:
+    """Return `text` if it can be sent; raises InvalidField for one with half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidField(field, text, "text that UTF-8 can carry") from error
+    return text
+
+
 def read_text(field: str, value: str, most: int) -> str:
     """Return a text; raises InvalidField if it is longer than `most` characters."""
     if len(value) > most:

@@ -9,7 +9,17 @@ from foreword.protocol.generation import Chat, GenerateRequest, Prompt, Speculat
 from foreword.protocol.generation import Message as Turn
 from foreword.v1 import generation_pb2
 from foreword.wire.bounds import check_entries, check_nested
-from foreword.wire.common import DRAFTERS, RULES, fill_trace, fit_count, read_count, read_enum, read_text, read_trace
+from foreword.wire.common import (
+    DRAFTERS,
+    RULES,
+    fill_trace,
+    fit_count,
+    fit_text,
+    read_count,
+    read_enum,
+    read_text,
+    read_trace,
+)
 from foreword.wire.law import fill_law, read_law
 from foreword.wire.limits import Limits
 from foreword.wire.methods import GENERATION_SERVICE
@@ -36,7 +46,7 @@ _MESSAGES_FIELD = generation_pb2.GenerateRequest.MESSAGES_FIELD_NUMBER
 def encode_request(value: GenerateRequest) -> bytes:
     """Return `value` as the bytes of GenerateRequest; raises InvalidField for what does not fit its field."""
     m = generation_pb2.GenerateRequest()
-    m.request_id, m.model = _text("request_id", value.request_id), _text("model", value.model)
+    m.request_id, m.model = fit_text("request_id", value.request_id), fit_text("model", value.model)
     _fill_prompt(m, value.prompt)
     if value.law is not None:
         m.law.SetInParent()
@@ -47,7 +57,7 @@ def encode_request(value: GenerateRequest) -> bytes:
     for field, least in (("n", 1), ("top_logprobs", 0)):
         if getattr(value, field) is not None:
             setattr(m, field, fit_count(field, getattr(value, field), least=least))
-    m.stop.extend(_text("stop", stop) for stop in value.stop)
+    m.stop.extend(fit_text("stop", stop) for stop in value.stop)
     m.include_stop, m.ignore_eos, m.echo = value.include_stop, value.ignore_eos, value.echo
     m.one_token_per_event, m.skip_special_tokens = value.one_token_per_event, value.skip_special_tokens
     _fill_speculation(m, value.speculation)
@@ -98,7 +108,7 @@ def decode_request(data: bytes, limits: Limits) -> GenerateRequest:
 
 def encode_abort(request_id: str) -> bytes:
     """Return the bytes of AbortRequest."""
-    return generation_pb2.AbortRequest(request_id=_text("request_id", request_id)).SerializeToString()
+    return generation_pb2.AbortRequest(request_id=fit_text("request_id", request_id)).SerializeToString()
 
 
 def decode_abort(data: bytes, limits: Limits) -> str:
@@ -128,11 +138,11 @@ def decode_abort_response(data: bytes) -> bool:
 def _fill_prompt(m: generation_pb2.GenerateRequest, prompt: Prompt) -> None:
     match prompt:
         case str():
-            m.text = _text("text", prompt)
+            m.text = fit_text("text", prompt)
         case Chat():
             m.messages.SetInParent()
             for turn in prompt.messages:
-                m.messages.messages.add(role=_text("role", turn.role), content=_text("content", turn.content))
+                m.messages.messages.add(role=fit_text("role", turn.role), content=fit_text("content", turn.content))
         case TokenPrompt():
             m.tokens.SetInParent()
             m.tokens.ids = pack_u32("tokens", prompt.ids)
@@ -165,7 +175,7 @@ def _fill_speculation(m: generation_pb2.GenerateRequest, value: Speculation) -> 
         m.speculation.rule = int(value.rule)  # type: ignore[assignment]
     if value.drafter is not None:
         m.speculation.drafter = int(value.drafter)  # type: ignore[assignment]
-    m.speculation.draft = _text("draft", value.draft)
+    m.speculation.draft = fit_text("draft", value.draft)
 
 
 def _read_speculation(m: generation_pb2.Speculation, limits: Limits) -> Speculation:
@@ -194,12 +204,3 @@ def _read_top_logprobs(m: generation_pb2.GenerateRequest, limits: Limits) -> int
 
 def _unreadable(field: str, data: bytes, kind: str, error: DecodeError) -> InvalidField:
     return InvalidField(field, f"{len(data)} bytes ({error})", f"those of a {kind}, its texts in UTF-8")
-
-
-def _text(field: str, text: str) -> str:
-    """Return `text` if it can be sent: half of a surrogate pair cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidField(field, text, "text that UTF-8 can carry") from error
-    return text

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from foreword.errors import InvalidField
 from foreword.laws.parameters import Grammar, LawParameters
 from foreword.v1 import common_pb2
-from foreword.wire.common import fit_count, read_text
+from foreword.wire.common import fit_count, fit_text, read_text
 from foreword.wire.limits import Limits
 from foreword.wire.packing import pack_f32, pack_u32, unpack_f32, unpack_ids
 
@@ -73,10 +73,10 @@ def read_law(m: common_pb2.LawParameters, limits: Limits) -> LawParameters:
 
 
 def fill_grammar(m: common_pb2.Grammar, value: Grammar) -> None:
-    """Write `value` into `m`; raises InvalidField for a kind that is not known."""
+    """Write `value` into `m`; raises InvalidField for a kind that is not known, and a source that cannot be sent."""
     if value.kind not in GRAMMAR_KINDS:
         raise InvalidField("grammar.kind", value.kind, f"one of {', '.join(GRAMMAR_KINDS)}")
-    m.kind, m.source = GRAMMAR_KINDS[value.kind], value.source  # type: ignore[assignment]
+    m.kind, m.source = GRAMMAR_KINDS[value.kind], fit_text("grammar.source", value.source)  # type: ignore[assignment]
 
 
 def read_grammar(m: common_pb2.Grammar, limits: Limits) -> Grammar:

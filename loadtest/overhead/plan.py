@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from foreword.cli.numbers import read_numbers
 from foreword.errors import InvalidField
 from foreword.stack.config import StackConfig
 
@@ -74,7 +75,4 @@ class Plan:
 
 def read_sessions(text: str) -> tuple[int, ...]:
     """Return the numbers of sessions in a comma-separated list."""
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InvalidField("sessions", text, "whole numbers separated by commas") from None
+    return read_numbers("sessions", text, "whole numbers separated by commas")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
@@ -13,6 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from foreword.errors import ForewordError, InvalidField, NotFound
 from foreword.protocol.generation import Event
+from foreword.telemetry.ids import new_incident
 from orchestrator.http.answers import Part
 from orchestrator.http.errors import Failure, failure_of, incident_failure
 from orchestrator.http.feed import Feed, Over
@@ -104,7 +104,7 @@ async def write_stream(send: Send, events: Events, stream: Stream, *, rename: Re
     except (TimeoutError, asyncio.CancelledError):
         raise
     except Exception:
-        incident = uuid.uuid4().hex[:12]
+        incident = new_incident()
         _log.exception("unexpected error in a stream", incident=incident)
         await _end(send, _written([incident_failure(incident).body]))
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from starlette.types import ASGIApp
 
 from foreword._version import __version__
 from foreword.errors import ForewordError
+from foreword.telemetry.ids import new_incident
 from orchestrator.http.calls import INCIDENT, Calls
 from orchestrator.http.described import describe_chunks
 from orchestrator.http.door import Door
@@ -107,5 +107,5 @@ async def _no_such(request: Request, error: Any) -> Response:
 
 async def _unexpected(request: Request, _: Exception) -> Response:
     """Answer for a fault of ours, which is raised further and logged by Calls."""
-    incident = request.scope[INCIDENT] = uuid.uuid4().hex[:12]
+    incident = request.scope[INCIDENT] = new_incident()
     return response_of(incident_failure(incident))

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
-import uuid
 from typing import Final
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from foreword.telemetry.ids import REQUEST_ID, new_incident, request_id_of
 from orchestrator.http.answering import fail
 from orchestrator.http.errors import incident_failure
 from orchestrator.http.guards import header
 
-REQUEST_ID: Final = "x-request-id"
 INCIDENT: Final = "foreword.incident"
 """Where an answer to a fault leaves its incident id in the scope of a call, for the log."""
-_SHAPE: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _log = structlog.stdlib.get_logger(__name__)
 
 
@@ -33,8 +30,7 @@ class Calls:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = header(scope, REQUEST_ID.encode())
-        request_id = given if _SHAPE.fullmatch(given) else uuid.uuid4().hex
+        request_id = request_id_of(header(scope, REQUEST_ID.encode()))
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         status, began = 0, time.monotonic()
@@ -49,7 +45,7 @@ class Calls:
         try:
             await self._app(scope, receive, named)
         except Exception:
-            incident = scope.get(INCIDENT) or uuid.uuid4().hex[:12]
+            incident = scope.get(INCIDENT) or new_incident()
             _log.exception("unexpected error", path=scope["path"], incident=incident)
             if not status:
                 await fail(named, incident_failure(incident))

@@ -39,29 +39,25 @@ def generation_routes(door: Door) -> APIRouter:
     @router.post("/v1/chat/completions", responses=two_forms(ChatCompletion, ChatCompletionChunk), response_model=None)
     async def chat(body: ChatRequest, request: Request) -> Response:
         """Answer a conversation."""
-        intake = _served(door, body)
-        call = _call(door, intake, request, prefix="chatcmpl-")
-        return _answer(door, request, body, _made(chat_requests, body, call), (ChatStream, WholeChat))
+        intake, call = _taken(door, body, request, prefix="chatcmpl-")
+        requests = _made(chat_requests, body, call)
+        return _answer(door, intake, request, body, (call.id, requests), (ChatStream, WholeChat))
 
     @router.post("/v1/completions", responses=two_forms(Completion, Completion), response_model=None)
     async def completions(body: CompletionRequest, request: Request) -> Response:
         """Continue a text, or several."""
-        intake = _served(door, body)
-        call = _call(door, intake, request, prefix="cmpl-")
-        return _answer(door, request, body, _made(completion_requests, body, call), (CompletionStream, WholeCompletion))
+        intake, call = _taken(door, body, request, prefix="cmpl-")
+        requests = _made(completion_requests, body, call)
+        return _answer(door, intake, request, body, (call.id, requests), (CompletionStream, WholeCompletion))
 
     return router
 
 
-def _served(door: Door, body: Generating) -> Intake:
+def _taken(door: Door, body: Generating, request: Request, *, prefix: str) -> tuple[Intake, Call]:
+    """Return what answers a body, and what its request is besides it; raises Unavailable and NotFound."""
     intake = door.front.served()
     check_model(body.model, door.names(intake.model))
-    return intake
-
-
-def _call(door: Door, intake: Intake, request: Request, *, prefix: str) -> Call:
-    trace = trace_of(request.headers.items())
-    return Call(prefix + door.new_id(), door.defaults(intake), trace)
+    return intake, Call(prefix + door.new_id(), door.defaults(intake), trace_of(request.headers.items()))
 
 
 def _made(make: Any, body: B, call: Call) -> Sequence[GenerateRequest]:
@@ -75,14 +71,13 @@ def _made(make: Any, body: B, call: Call) -> Sequence[GenerateRequest]:
 
 def _answer(
     door: Door,
+    intake: Intake,
     request: Request,
     body: Generating,
-    requests: Sequence[GenerateRequest],
+    asked: tuple[str, Sequence[GenerateRequest]],
     kinds: tuple[type[Stream], type[Whole]],
 ) -> Answering:
-    intake = door.front.served()
-    model = intake.model
-    call_id = requests[0].request_id if len(requests) == 1 else requests[0].request_id.removesuffix("-0")
+    (call_id, requests), model = asked, intake.model
     envelope = Envelope(call_id, door.now_s(), body.model or door.names(model)[0], fingerprint(model))
     wanted = wanted_of(body, prompts=len(requests), bytes_of=intake.text.token_bytes)
     limit_s = deadline_s(request.headers.get(DEADLINE, ""))

@@ -10,6 +10,7 @@ from foreword.errors import InvalidField
 from foreword.protocol.generation import Chat
 from foreword.protocol.info import ModelInfo
 from foreword.protocol.messages import Tokens
+from foreword.wire.common import fit_text
 from orchestrator.front.front import LONG_CHARACTERS, LONG_TOKENS
 from orchestrator.front.text import ModelText
 from orchestrator.http.answers import Detokenized, ModelCard, ModelList, Tokenized
@@ -87,15 +88,8 @@ def _asked(body: TokenizeRequest) -> str | Chat:
     else:
         prompt = body.prompt or ""
     for text in [prompt] if isinstance(prompt, str) else [t for m in prompt.messages for t in (m.role, m.content)]:
-        _check_text(text, field="prompt" if isinstance(prompt, str) else "messages")
+        fit_text("prompt" if isinstance(prompt, str) else "messages", text)
     return prompt
-
-
-def _check_text(text: str, *, field: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidField(field, text, "text that UTF-8 can carry") from error
 
 
 async def _ids(text: ModelText, prompt: str | Chat) -> Tokens:

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from foreword.client import AsyncClient
+from foreword.models.local import cached_folder
+from foreword.models.source import parse_source
 from foreword.protocol.generation import GenerateRequest
+from foreword.settings.environment import cache_folder
 from foreword.stack.config import StackConfig
 
 QUICK = StackConfig(backoff_s=0.1, longest_backoff_s=0.1, grace_s=2.0)
+
+
+def embedded_folder() -> Path:
+    """Return the folder of the embedded model; skip the test where its weights, which tests do not fetch, are not."""
+    found = cached_folder(parse_source("embedded"), cache_folder())
+    if found is None:
+        pytest.skip("the embedded model has not been fetched: foreword models fetch")
+    return found
 
 
 def synthetic_stack(

@@ -13,15 +13,12 @@ import pytest_asyncio
 
 from foreword.client import AsyncClient
 from foreword.laws.parameters import LawParameters
-from foreword.models.local import cached_folder
-from foreword.models.source import parse_source
 from foreword.protocol.generation import Chat, Choice, GenerateRequest, Speculation
 from foreword.protocol.words import FinishReason, Rule
-from foreword.settings.environment import cache_folder
 from foreword.stack.stack import Stack
 from loadtest.exactness.many import at_most
 from loadtest.prompts import Prompt, dev_prompts
-from tests.e2e.kit import QUICK
+from tests.e2e.kit import QUICK, embedded_folder
 
 pytestmark = [pytest.mark.e2e]
 
@@ -50,8 +47,7 @@ LEAST_SHARES = (0.02, 0.1, 0.3)
 
 @pytest_asyncio.fixture
 async def client() -> AsyncIterator[AsyncClient]:
-    if cached_folder(parse_source("embedded"), cache_folder()) is None:
-        pytest.skip("the embedded model has not been fetched: foreword models fetch")
+    embedded_folder()
     async with Stack(replace(QUICK, draft="auto")) as stack, AsyncClient(stack.address) as client:
         yield client
 

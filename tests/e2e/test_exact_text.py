@@ -14,8 +14,6 @@ import pytest_asyncio
 from rich.console import Console
 
 from foreword.client import AsyncClient
-from foreword.models.local import cached_folder
-from foreword.models.source import parse_source
 from foreword.protocol.generation import Chat, TokenPrompt
 from foreword.settings.environment import cache_folder
 from foreword.stack.stack import Stack
@@ -26,7 +24,7 @@ from loadtest.exactness.plan import Part, Plan
 from loadtest.exactness.reference import Transformers
 from loadtest.exactness.study import run
 from loadtest.prompts import dev_prompts
-from tests.e2e.kit import QUICK, drafted, synthetic_stack
+from tests.e2e.kit import QUICK, drafted, embedded_folder, synthetic_stack
 
 pytestmark = [pytest.mark.e2e]
 
@@ -36,10 +34,7 @@ MODEL_DRAFT = "embedded#layers=2"
 @pytest.fixture(scope="module")
 def folder() -> Path:
     """Return the folder of the embedded model."""
-    found = cached_folder(parse_source("embedded"), cache_folder())
-    if found is None:
-        pytest.skip("the embedded model has not been fetched: foreword models fetch")
-    return found
+    return embedded_folder()
 
 
 @pytest_asyncio.fixture

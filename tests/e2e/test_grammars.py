@@ -14,13 +14,10 @@ import pytest_asyncio
 
 from foreword.client import AsyncClient
 from foreword.laws.parameters import Grammar
-from foreword.models.local import cached_folder
-from foreword.models.source import parse_source
 from foreword.protocol.generation import Chat, Choice, GenerateRequest, Message
 from foreword.protocol.words import FinishReason
-from foreword.settings.environment import cache_folder
 from foreword.stack.stack import Stack
-from tests.e2e.kit import QUICK, drafted
+from tests.e2e.kit import QUICK, drafted, embedded_folder
 
 pytestmark = [pytest.mark.e2e]
 
@@ -61,8 +58,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 
 @pytest_asyncio.fixture
 async def client() -> AsyncIterator[AsyncClient]:
-    if cached_folder(parse_source("embedded"), cache_folder()) is None:
-        pytest.skip("the embedded model has not been fetched: foreword models fetch")
+    embedded_folder()
     async with Stack(QUICK) as stack, AsyncClient(stack.address) as connected:
         await drafted(connected, GenerateRequest("Count: one, two, three, one, two, three, one,", max_tokens=24))
         yield connected

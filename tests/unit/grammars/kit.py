@@ -26,7 +26,7 @@ class Letters:
         return ids(*text)
 
     def chat(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
-        raise NotImplementedError
+        raise AssertionError("grammars ask a tokenizer for bytes alone")
 
     def decode(self, ids: Sequence[int]) -> str:
         return b"".join(WORDS[token] for token in ids if token not in self.special_ids).decode()
@@ -35,7 +35,7 @@ class Letters:
         return WORDS[token]
 
     def stream(self) -> TextStream:
-        raise NotImplementedError
+        raise AssertionError("grammars ask a tokenizer for bytes alone")
 
 
 def ids(*pieces: str) -> tuple[int, ...]:
