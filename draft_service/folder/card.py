@@ -31,16 +31,58 @@ class TargetCard(BaseModel):
 
 
 _Temperature = Annotated[str, Field(pattern=r"^[0-9]{1,3}(\.[0-9]{1,9})?$")]
+_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _Scale = Annotated[float, Field(strict=True, gt=0, le=10, allow_inf_nan=False)]
 
 
+class MeasuredText(BaseModel):
+    """What the target was to write, to measure a draft on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompts: str = Field(min_length=1)
+    """Held out, for the built-in ones that training cannot ask, or the name of a file."""
+    prompts_digest: str = _Digest
+    tokens: int = Field(ge=1)
+    """How many the target was to write; a few per cent more or less came."""
+    dtype: str = Field(min_length=1)
+    """Arithmetic of the target."""
+
+    def is_same_as(self, other: MeasuredText) -> bool:
+        """Whether figures on both can be compared; what a file of prompts is called does not count."""
+        return self.model_copy(update={"prompts": other.prompts}) == other
+
+
+class Served(BaseModel):
+    """Figures on a part of a text: a temperature or a kind of task; of the others people read."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    served: _Share
+    """Overlap of the laws that were drawn from and drafted with."""
+
+
+class Measured(BaseModel):
+    """What a draft was worth on one text; what people alone read is taken as it is."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    text: MeasuredText
+    overlap: _Share
+    agreement: _Share
+    temperature_scales: dict[_Temperature, _Scale]
+    by: dict[str, Served]
+
+
 class Figures(BaseModel):
-    """What a draft was worth on text that it was not trained on; what people alone read is taken as it is."""
+    """What a draft was worth, text by text; what people alone read is taken as it is."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
     temperature_scales: dict[_Temperature, _Scale] = Field(default_factory=dict)
     """By temperature, the factor of it at which the draft's law overlaps the target's most: it is drafted with."""
+    measured: tuple[Measured, ...] = ()
+    """Of different texts, that which was measured last at the end; the scales above are of that one."""
 
 
 class DraftCard(BaseModel):

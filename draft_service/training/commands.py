@@ -21,6 +21,10 @@ Device = Annotated[str, typer.Option(help="Where models run: cpu, cuda, cuda:N; 
 Threads = Annotated[int, typer.Option(help="Threads of a forward pass; 0 takes all cores.", min=0)]
 Seed = Annotated[int, typer.Option(help="Of prompts and of what is drawn.", min=0)]
 Prompts = Annotated[Path | None, typer.Option(help="JSON lines with prompts; the built-in generator by default.")]
+NewPrompts = Annotated[
+    Path | None,
+    typer.Option("--prompts", help="JSON lines with prompts; by default built-in ones that training never asks."),
+]
 Arithmetic = Annotated[str, typer.Option("--dtype", help="Arithmetic of the target: float32, bfloat16 or float16.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout.")]
 
@@ -88,12 +92,14 @@ def evaluate(
     draft: Annotated[Path, typer.Argument(help="Folder of a draft, or bundled.")],
     target: Annotated[str, typer.Option(help="The target; empty takes the one that the draft was made from.")] = "",
     tokens: Annotated[int, typer.Option(help="Tokens that the target writes to measure it on.", min=100)] = 24_000,
-    prompts: Prompts = None,
+    prompts: NewPrompts = None,
     corpus: Annotated[Path | None, typer.Option(help="Folder to keep that text in, or to find it.")] = None,
     dtype: Arithmetic = "bfloat16",
     device: Device = "auto",
     threads: Threads = 0,
-    write: Annotated[bool, typer.Option("--write", help="Write the figures to draft.json.")] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the figures to draft.json, beside those of other texts.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Measure a draft on text that it was not trained on: overlap, agreement, cost, and the speed-up to expect."""

@@ -17,8 +17,6 @@ from draft_service.training.measuring import SCALES, Worth, worth
 from foreword.runner.narrow import narrow
 from foreword.runner.port import Rows, Runner
 
-HELD_OUT_SEED = 1_000_003
-"""Of prompts that no draft is trained on; training takes others."""
 MOST_GAMMA = 16
 CONTEXT, STEPS = 128, 40
 """Tokens of the session whose steps are timed, and how many of them."""

@@ -63,6 +63,7 @@ def make_draft(
     recipe = {
         "tokens": tokens,
         "answers_by_temperature": _by_temperature(answers),
+        "prompts_digests": _prompts(corpora),
         "training": asdict(plan.training),
         "torch": torch.__version__,
     }
@@ -97,6 +98,12 @@ def most_frequent(answers: Iterable[Answer], count: int, *, always: Iterable[int
             break
         kept.setdefault(token)
     return sorted(kept)
+
+
+def _prompts(corpora: Sequence[Corpus]) -> list[str]:
+    """Return which prompts were answered, as far as the corpora say: with them the draft cannot be tested."""
+    digests = [corpus.begun_with("prompts_digest") for corpus in corpora]
+    return sorted({digest for digest in digests if isinstance(digest, str)})
 
 
 def _by_temperature(answers: Sequence[Answer]) -> Mapping[str, int]:

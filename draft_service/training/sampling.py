@@ -233,6 +233,8 @@ def _further(progress: Callable[[int, int], None], held: int, wanted: int, _: in
 
 FIRST_GUESS = 190
 """Tokens that a conversation brings, before any has been seen."""
+_ENOUGH = 0.97
+"""Share of the tokens asked for at which no further shard is begun."""
 
 
 def sample_until(
@@ -249,5 +251,15 @@ def sample_until(
         sampler.run(wanted, partial(_further, progress, held, tokens))
         if corpus.tokens() == held:
             raise InvalidField("prompts", "some that bring no text", "some that are answered, and leave room for it")
-        if corpus.tokens() >= 0.97 * tokens:
+        if corpus.tokens() >= _ENOUGH * tokens:
             return
+
+
+def first_answers(corpus: Corpus, tokens: int) -> list[Answer]:
+    """Return the answers of the shards that sampling so many tokens fills, whatever else the corpus holds."""
+    answers: list[Answer] = []
+    for shard in corpus.shards():
+        if sum(len(answer.output) for answer in answers) >= _ENOUGH * tokens:
+            break
+        answers.extend(corpus.read(shard))
+    return answers

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from draft_service.training.fingerprint import fingerprint
 from draft_service.training.prompts import Ask
 from foreword.cli.text_file import read_text
 from foreword.errors import InvalidField
@@ -16,19 +17,28 @@ from foreword.models.tokenizer import ChatMessage
 class Scripts(Protocol):
     """What users say, conversation by conversation."""
 
+    @property
+    def digest(self) -> str:
+        """SHA-256, in hexadecimal, of what it asks from."""
+
     def script(self, number: int) -> tuple[Ask, ...]:
         """Return the messages of a conversation, a function of its number; each is sent when the last is answered."""
 
 
+@dataclass(frozen=True, slots=True)
 class FileScripts:
     """Prompts of a file, taken in turn; a conversation's law comes in turn as well, so that in time all meet all."""
 
-    def __init__(self, asks: Sequence[Ask]) -> None:
-        self._asks = tuple(asks)
+    asks: tuple[Ask, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256, in hexadecimal, of the prompts, wherever they lie."""
+        return fingerprint(self)
 
     def script(self, number: int) -> tuple[Ask, ...]:
         """Return the one message of a conversation."""
-        return (self._asks[number % len(self._asks)],)
+        return (self.asks[number % len(self.asks)],)
 
 
 def read_prompts(path: Path) -> FileScripts:
@@ -48,7 +58,7 @@ def read_prompts(path: Path) -> FileScripts:
             raise InvalidField(f"prompts line {number}", line[:60], wanted) from error
     if not asks:
         raise InvalidField("prompts", str(path), "a file with at least one prompt")
-    return FileScripts(asks)
+    return FileScripts(tuple(asks))
 
 
 def _ask(entry: dict[str, Any]) -> Ask:

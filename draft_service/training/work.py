@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from draft_service.folder.bundled import draft_folder
-from draft_service.folder.card import Figures, read_card, write_card
+from draft_service.folder.card import Measured, MeasuredText, read_card, write_card
 from draft_service.folder.export import export_draft
 from draft_service.folder.load import load_draft
+from draft_service.training.comparing import Comparison, with_figures
 from draft_service.training.corpus import Answer, Corpus
-from draft_service.training.evaluating import HELD_OUT_SEED, figures_of, step_seconds, worth_of
+from draft_service.training.evaluating import figures_of, step_seconds, worth_of
 from draft_service.training.folders import make_folder
 from draft_service.training.making import StudentPlan, check_layers, check_text, make_draft
+from draft_service.training.prompts import BUILT_IN, HELD_OUT, HELD_OUT_SEED, PromptGenerator, held_out
 from draft_service.training.remaining import Remaining
-from draft_service.training.sampling import FIRST_GUESS, Sampler, SamplingPlan, sample_until
+from draft_service.training.sampling import FIRST_GUESS, Sampler, SamplingPlan, first_answers, sample_until
 from draft_service.training.scripts import Scripts, read_prompts
 from draft_service.training.trainer import Progress, TrainingPlan
 from foreword.cli.model_progress import ModelProgress
@@ -66,6 +68,7 @@ class Measuring:
 
     tokens: int
     prompts: Path | None
+    """None takes those that training cannot ask."""
     corpus: Path | None
     """Where it is kept, or found; None keeps none."""
 
@@ -75,17 +78,15 @@ class Text:
     """What the target is to write."""
 
     tokens: int
-    prompts: Path | None
-    scripts: Scripts | None
-    """What is in the file of prompts; both None for the built-in ones."""
+    prompts: str
+    """What they are called in the corpus."""
+    scripts: Scripts
 
 
 def sample(corpus: Path, target: TargetChoice, *, tokens: int, prompts: Path | None, plan: SamplingPlan) -> None:
-    """Fill a corpus; raises InvalidField for the seed that drafts are measured with."""
-    if plan.seed == HELD_OUT_SEED:
-        raise InvalidField("seed", plan.seed, "another one: with this one drafts are measured, on what they never saw")
+    """Fill a corpus."""
     target.check()
-    text = Text(tokens, prompts, _scripts(prompts))
+    text = _text(tokens, prompts, PromptGenerator(plan.seed), BUILT_IN)
     make_folder(corpus, field="corpus")
     held = _sampled(_built(target), Corpus(corpus), plan, text)
     stderr().print(f"{corpus}: {held.tokens():,} tokens in {len(held.shards())} shards")
@@ -118,12 +119,12 @@ def train(out: Path, corpora: Sequence[Path], target: TargetChoice, *, plan: Stu
 
 
 def evaluate(draft: Path, target: TargetChoice, on: Measuring, *, write: bool, as_json: bool) -> None:
-    """Measure a draft on what its target writes to prompts that training does not use."""
+    """Measure a draft on what its target writes, to prompts that training cannot ask if none are named."""
     draft = _distilled(str(draft))
     card = read_card(draft)
     target = replace(target, source=target.source or card.target.source)
     target.check()
-    text = Text(on.tokens, on.prompts, _scripts(on.prompts))
+    text = _text(on.tokens, on.prompts, held_out(), HELD_OUT)
     if on.corpus is not None:
         make_folder(on.corpus, field="corpus")
     built = _built(target)
@@ -133,16 +134,21 @@ def evaluate(draft: Path, target: TargetChoice, on: Measuring, *, write: bool, a
         corpus = Corpus(on.corpus or Path(temporary))
         shard = corpus.begun_with("shard") or max(len(SamplingPlan().laws), min(32, on.tokens // FIRST_GUESS))
         plan = SamplingPlan(seed=HELD_OUT_SEED, shard=shard, chunk=128)
-        held = _sampled(built, corpus, plan, text)
-        answers = [answer for shard in held.shards() for answer in held.read(shard)]
-    figures = _figures(draft, target, built, answers)
+        answers = first_answers(_sampled(built, corpus, plan, text), on.tokens)
+    on_text = MeasuredText(
+        prompts=on.prompts.name if on.prompts else text.prompts,
+        prompts_digest=text.scripts.digest,
+        tokens=on.tokens,
+        dtype=built.info.dtype,
+    )
+    measured = Measured.model_validate({"text": on_text, **_figures(draft, target, built, answers)})
     if write:
-        write_card(draft, card.model_copy(update={"figures": Figures.model_validate(figures)}))
-    written = card.figures.model_dump()
+        write_card(draft, with_figures(card, measured))
+    found = Comparison(card, measured)
     if as_json:
-        write_json(stdout(), {"draft": str(draft), "written": written, "measured": figures})
+        write_json(stdout(), {"draft": str(draft), **found.json()})
     else:
-        _show(figures, written)
+        stdout().print(found.shown(), markup=False)
 
 
 def export(draft: str, out: Path, *, target: str) -> None:
@@ -163,8 +169,8 @@ def _distilled(draft: str) -> Path:
     return folder
 
 
-def _scripts(prompts: Path | None) -> Scripts | None:
-    return None if prompts is None else read_prompts(prompts)
+def _text(tokens: int, prompts: Path | None, built_in: Scripts, name: str) -> Text:
+    return Text(tokens, name, built_in) if prompts is None else Text(tokens, str(prompts), read_prompts(prompts))
 
 
 def _figures(draft: Path, target: TargetChoice, built: BuiltRunner, answers: Sequence[Answer]) -> dict[str, Any]:
@@ -202,12 +208,15 @@ def _built(target: TargetChoice) -> BuiltRunner:
 
 def _sampled(built: BuiltRunner, corpus: Corpus, plan: SamplingPlan, text: Text) -> Corpus:
     laws = [asdict(law) for law in plan.laws]
+    # A corpus from before digests of prompts were kept goes on without; its name of them has to do.
+    new = corpus.begun_with("prompts") is None or corpus.begun_with("prompts_digest") is not None
     corpus.claim(
         {
             "target": built.info.weights_digest,
             "dtype": built.info.dtype,
             "seed": plan.seed,
-            "prompts": "built in" if text.prompts is None else str(text.prompts),
+            "prompts": text.prompts,
+            **({"prompts_digest": text.scripts.digest} if new else {}),
             "laws": [{name: law[name] for name in ("temperature", "top_p")} for law in laws],
             "most_tokens": plan.most_tokens,
             "shard": plan.shard,
@@ -217,18 +226,3 @@ def _sampled(built: BuiltRunner, corpus: Corpus, plan: SamplingPlan, text: Text)
     with Remaining(stderr(), "token") as bar:
         sample_until(sampler, corpus, tokens=text.tokens, shard=plan.shard, progress=bar.at)
     return corpus
-
-
-def _show(figures: dict[str, Any], written: dict[str, Any]) -> None:
-    console = stdout()
-    before = f" (written: {written['overlap']:.3f})" if "overlap" in written else ""
-    console.print(f"overlap Σ min(p, q) at temperature 1  {figures['overlap']:.3f}{before}")
-    console.print(f"agreement at temperature 0            {figures['agreement']:.3f}")
-    console.print(f"mass that the head covers             {figures['covered']:.3f}")
-    console.print(f"cost of a step, in target steps       {figures['cost_ratio']:.3f}")
-    best = figures["expected"]
-    console.print(f"expected speed-up                     {best['speedup']:.2f} at γ {best['gamma']}")
-    for name, one in figures["by"].items():
-        console.print(
-            f"  {name:<16} served {one['served']:.3f}  agreement {one['agreement']:.3f}  {one['positions']:,}"
-        )

@@ -56,8 +56,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run([*sampled, "--prompts", str(prompts)]) == 0
     trained = ["distill", "train", str(root / "draft"), "--corpus", str(root / "corpus"), "--layers", "0,2"]
     assert run([*trained, "--head", "200", "--epochs", "2", "--batch", "2048", "--name", "tiny", *target]) == 0
-    measured = ["distill", "eval", str(root / "draft"), "--tokens", "1000", "--prompts", str(prompts), "--write"]
-    assert run([*measured, "--corpus", str(root / "held"), "--threads", "1"]) == 0
+    measured = ["distill", "eval", str(root / "draft"), "--tokens", "1000", "--threads", "1", "--write"]
+    assert run(measured) == 0
+    assert run([*measured, "--prompts", str(prompts), "--corpus", str(root / "held")]) == 0
     return root
 
 
@@ -69,16 +70,55 @@ def test_card_says_what_it_is_and_eval_finds_the_same_again(made: Path, capsys: 
     card = read_card(made / "draft")
     assert (card.name, card.layers, card.head) == ("tiny", (0, 2), 200)
     assert card.recipe["tokens"] == Corpus(made / "corpus").tokens()
-    assert (
-        run(["distill", "eval", str(made / "draft"), "--corpus", str(made / "held"), "--tokens", "900", "--json"]) == 2
-    )
+    assert [(one.text.prompts, one.text.tokens) for one in card.figures.measured] == [
+        ("held out", 1000),
+        ("prompts.jsonl", 1000),
+    ]
+    assert card.figures.temperature_scales == card.figures.measured[1].temperature_scales
+    asked = ["distill", "eval", str(made / "draft"), "--tokens", "1000", "--json", "--threads", "1"]
+    assert run([*asked, "--corpus", str(made / "held")]) == 2
     assert "prompts" in capsys.readouterr().err, "a corpus of other prompts is not measured on"
-    prompts = ["--prompts", str(made / "prompts.jsonl"), "--corpus", str(made / "held")]
-    assert run(["distill", "eval", str(made / "draft"), "--tokens", "900", *prompts, "--json", "--threads", "1"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    for name in ("overlap", "agreement", "covered", "positions"):
-        assert report["measured"][name] == report["written"][name] == getattr(card.figures, name)
-    assert 0 < report["measured"]["overlap"] <= report["measured"]["covered"] <= 1
+    for number, of in enumerate([[], ["--prompts", str(made / "prompts.jsonl"), "--corpus", str(made / "held")]]):
+        assert run([*asked, *of]) == 0
+        report = json.loads(capsys.readouterr().out)
+        for name in ("overlap", "agreement", "covered", "positions", "text"):
+            assert report["measured"][name] == report["written"][name]
+        assert report["written"] == card.figures.measured[number].model_dump()
+        assert report["differing"] == []
+        assert report["asked_in_training"] == bool(of)
+        assert 0 < report["measured"]["overlap"] <= report["measured"]["covered"] <= 1
+
+
+def test_eval_says_what_it_measured_on(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Text that is not the written one is not compared, and text that training asked for is called that."""
+    asked = ["distill", "eval", str(made / "draft"), "--tokens", "300", "--threads", "1"]
+    assert run(asked) == 0
+    said = capsys.readouterr().out
+    assert "measured on answers to                prompts held out from training, some 300 tokens in bfloat16\n" in said
+    assert (
+        "draft.json has no figures of this text, but of prompts held out from training, some 1,000 tokens in " in said
+    )
+    assert run([*asked, "--prompts", str(made / "prompts.jsonl")]) == 0
+    said = capsys.readouterr().out
+    assert "the prompts of prompts.jsonl, some 300 tokens" in said
+    assert "This is no test: the draft was trained on answers to these prompts." in said
+
+
+def test_a_corpus_whose_file_of_prompts_has_changed_is_not_gone_on_with(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"prompt": "Say one."}\n')
+    asked = ["distill", "sample", str(tmp_path / "corpus"), "--tokens", "100", "--shard", "3", "--threads", "1"]
+    asked += ["--target", str(made / "target"), "--prompts", str(prompts)]
+    assert run(asked) == 0
+    prompts.write_text('{"prompt": "Say two."}\n')
+    assert run([*asked, "--tokens", "200"]) == 2
+    assert "prompts_digest" in capsys.readouterr().err
+    begun = json.loads((tmp_path / "corpus" / "corpus.json").read_text())
+    del begun["prompts_digest"]
+    (tmp_path / "corpus" / "corpus.json").write_text(json.dumps(begun))
+    assert run([*asked, "--tokens", "200"]) == 0, "of before digests were kept"
 
 
 def test_loaded_draft_says_whom_it_was_made_for_and_computes_what_was_trained(made: Path) -> None:
