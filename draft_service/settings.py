@@ -90,8 +90,8 @@ class DraftSettings(ServerSettings):
     )
     dtype: Dtype | None = setting(
         None,
-        "Arithmetic of the model's forward passes; none takes the fastest, for it changes no text: int8 on a CPU, "
-        "bfloat16 on a GPU.",
+        "Arithmetic of the model's forward passes; none takes the fastest, for it changes no text: int4 (a "
+        "distilled draft) or int8 on a CPU, bfloat16 on a GPU.",
     )
     device: str = setting("auto", "Where the model runs; auto takes a GPU if there is one.", wanted=DEVICES)
     cache: Path | None = setting(None, "Folder of fetched models; none is the user's cache folder.")

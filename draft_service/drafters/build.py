@@ -41,7 +41,10 @@ class DrafterConfig:
     name: str = ""
     """What requests call it; empty takes the model's name."""
     dtype: Dtype | None = None
-    """None takes the fastest, since a draft's rounding changes no text: int8 on a CPU, bfloat16 on a GPU."""
+    """None takes the fastest, since a draft's rounding changes no text.
+
+    On a CPU that is int4 for distilled drafts and int8 for other models, on a GPU bfloat16.
+    """
     threads: int = 0
     """Threads of a forward pass; 0 leaves it to the libraries."""
     device: str = "cpu"
@@ -101,7 +104,7 @@ def _distilled(config: DrafterConfig, folder: Path) -> ModelDrafter:
     from foreword.models.device import find_device
     from foreword.runner.real import real_runner
 
-    dtype = _dtype(config)
+    dtype = _dtype(config, on_cpu=Dtype.INT4)
     loaded = load_draft(folder, target=config.target, cache=config.cache, threads=config.threads or None)
     module: torch.nn.Module = loaded.module
     module.to(find_device(config.device), getattr(torch, dtype.loaded))
@@ -112,7 +115,7 @@ def _distilled(config: DrafterConfig, folder: Path) -> ModelDrafter:
         longest_context=info.longest_context,
         budget=config.budget,
         chunk=config.chunk,
-        int8=dtype is Dtype.INT8,
+        bits=dtype.bits,
     )
     memory, spare = runner.memory, config.budget.spare_pages
     abilities = Abilities(
@@ -137,10 +140,10 @@ def _coupled(ids: Ids) -> Coupled:
     return draw_coupled
 
 
-def _dtype(config: DrafterConfig) -> Dtype:
+def _dtype(config: DrafterConfig, *, on_cpu: Dtype = Dtype.INT8) -> Dtype:
     if config.dtype is not None:
         return config.dtype
-    return Dtype.BFLOAT16 if _is_gpu(config) else Dtype.INT8
+    return Dtype.BFLOAT16 if _is_gpu(config) else on_cpu
 
 
 def _is_gpu(config: DrafterConfig) -> bool:

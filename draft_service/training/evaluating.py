@@ -34,8 +34,8 @@ class Expected:
 
 
 def worth_of(draft: LoadedDraft, answers: Sequence[Answer]) -> dict[str, Worth]:
-    """Return what a draft is worth on texts of its target, by temperature and kind, as it is served (int8)."""
-    narrow(draft.module)
+    """Return what a draft is worth on texts of its target, by temperature and kind, as it is served (int4)."""
+    narrow(draft.module, 4)
     module: Any = draft.module
 
     def score(batch: Batch) -> torch.Tensor:

@@ -183,7 +183,7 @@ def _figures(draft: Path, target: TargetChoice, built: BuiltRunner, answers: Seq
         vocabulary_size=info.vocabulary_size,
         longest_context=info.longest_context,
         budget=CacheBudget(1024),
-        int8=True,
+        bits=Dtype.INT4.bits,
     )
     return figures_of(found, cost=step_seconds(runner) / step_seconds(built.runner))
 

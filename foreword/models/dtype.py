@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Literal
 
 from foreword.errors import InvalidField
 
@@ -15,16 +16,25 @@ class Dtype(Enum):
     FLOAT16 = "float16"
     INT8 = "int8"
     """Weights of matrix products in 8 bits, arithmetic in float32; for drafts, whose rounding changes no text."""
+    INT4 = "int4"
+    """The same with 4 bits, and 8 for the head; for drafts that were trained for their target."""
 
     @property
     def exact(self) -> bool:
         """Whether weights are what the model's files say, to the format's precision: what a target needs."""
-        return self is not Dtype.INT8
+        return self.bits is None
+
+    @property
+    def bits(self) -> Literal[8, 4] | None:
+        """What weights are rounded to, if they are."""
+        if self is Dtype.INT8:
+            return 8
+        return 4 if self is Dtype.INT4 else None
 
     @property
     def loaded(self) -> str:
         """What torch calls the format that weights are loaded in."""
-        return Dtype.FLOAT32.value if self is Dtype.INT8 else self.value
+        return self.value if self.exact else Dtype.FLOAT32.value
 
 
 EXACT = f"one of {', '.join(dtype.value for dtype in Dtype if dtype.exact)}"

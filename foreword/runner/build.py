@@ -66,7 +66,7 @@ def build_runner(
         budget=budget,
         chunk=chunk,
         deterministic=deterministic,
-        int8=dtype is Dtype.INT8,
+        bits=dtype.bits,
     )
     memory = runner.memory
     return BuiltRunner(runner, loaded.info, loaded.tokenizer, (memory.pages - budget.spare_pages) * memory.page_size)

@@ -9,22 +9,23 @@ import numpy as np
 import torch
 from torch import nn
 
-from foreword.runner.kernels.codes import largest_code
+from foreword.runner.kernels.codes import Bits, Lines
 from foreword.runner.kernels.common import Floats
+from foreword.runner.kernels.narrow import GROUP, Eight, Four, lines_of
 from foreword.runner.kernels.panels import LANES
-from foreword.runner.kernels.products import GROUP, Bytes, Narrow, Panels, Wide, pairs_of, panels_of, product
+from foreword.runner.kernels.products import Panels, Weights, Wide, panels_of, product
 from foreword.runner.narrow import narrowed
 
 
 class Product:
     """y = x W^T + b for float32 x [N, in] on a CPU, of one weight or of several with the same input side by side.
 
-    Weights stay float32 or bfloat16, or become int8 if `narrow`: a pass of few rows takes the time in which memory
+    Weights stay float32 or bfloat16, or have so many `bits`: a pass of few rows takes the time in which memory
     gives them. The bits of a row do not depend on the rows beside it.
     """
 
-    def __init__(self, layers: Sequence[nn.Linear], *, narrow: bool = False) -> None:
-        self._weights = weights_of([layers], narrow=narrow)
+    def __init__(self, layers: Sequence[nn.Linear], *, bits: Bits | None = None) -> None:
+        self._weights = weights_of([layers], bits)
         self.out_features = self._weights.outputs
 
     def __call__(self, rows: Floats) -> Floats:
@@ -33,22 +34,23 @@ class Product:
         return out
 
 
-def weights_of(products: Sequence[Sequence[nn.Linear]], *, narrow: bool) -> Wide | Narrow:
+def weights_of(products: Sequence[Sequence[nn.Linear]], bits: Bits | None = None) -> Weights:
     """Return the weights of products of one shape, each of one linear layer or of several side by side."""
     weights = [torch.cat([layer.weight.detach() for layer in layers]) for layers in products]
-    group = GROUP if narrow else 1
+    group = 1 if bits is None else GROUP
     biases = np.stack([_by_panel(torch.cat([_bias(layer) for layer in layers]), group) for layers in products])
-    outputs, length = weights[0].shape
-    if not narrow:
+    outputs = weights[0].shape[0]
+    if bits is None:
         panels: Any = np.stack([panels_of(_plain(weight)) for weight in weights])
         return Wide(panels, biases, outputs)
-    codes: list[Bytes] = []
+    lines: list[Lines] = []
     scales: list[Floats] = []
     for weight in weights:
-        rounded, scale = narrowed(weight)
-        codes.append(pairs_of(rounded.numpy()))
+        rounded, scale = narrowed(weight, bits)
+        lines.append(lines_of(rounded.numpy(), bits))
         scales.append(_by_panel(scale, group))
-    return Narrow(np.stack(codes), biases, outputs, np.stack(scales), largest_code(length))
+    kind = Eight if bits == 8 else Four
+    return kind(np.stack(lines), biases, outputs, np.stack(scales))
 
 
 def _by_panel(values: torch.Tensor, group: int) -> Floats:

@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 from foreword.errors import EngineFailure, Mismatch
 from foreword.runner.budget import CacheBudget
 from foreword.runner.deterministic import check_deterministic
+from foreword.runner.kernels.codes import Bits
 from foreword.runner.kernels.common import use_threads
 from foreword.runner.narrow import narrow
 from foreword.runner.paged import PagedRunner
@@ -27,18 +28,18 @@ def real_runner(
     budget: CacheBudget | None = None,
     chunk: int = 512,
     deterministic: bool = False,
-    int8: bool = False,
+    bits: Bits | None = None,
 ) -> PagedRunner:
     """Return a runner; the module belongs to it from then on. `chunk` bounds the rows of one pass.
 
     A model whose attention it does not compute is refused with the reason (Mismatch): by its config where that says
     so, else by comparing a few tokens with the module's own forward pass. `deterministic` makes logits a function of
-    the context alone, to the last bit, or raises Mismatch where the machine's kernels do not allow it. `int8` rounds
-    the weights of matrix products, and reads them in that format where the machine's kernels do.
+    the context alone, to the last bit, or raises Mismatch where the machine's kernels do not allow it. `bits` rounds
+    the weights of matrix products, and reads them so where the machine's kernels do.
     """
     check_config(module)
-    if int8:
-        narrow(module)
+    if bits is not None:
+        narrow(module, bits)
     if module.device.type == "cpu":
         use_threads(torch.get_num_threads())
     wanted = probe_logits(module, vocabulary_size)
@@ -51,7 +52,7 @@ def real_runner(
         vocabulary_size,
         longest_context,
         deterministic=deterministic,
-        narrow=int8,
+        bits=bits,
     )
     if reason := slowed_by_pages(subject):
         _log.warning("the model is run in a slower way", reason=reason)
@@ -61,7 +62,7 @@ def real_runner(
             continue
         runner = PagedRunner(model, vocabulary_size=vocabulary_size, longest_context=longest_context, chunk=chunk)
         try:
-            check_probe(runner, wanted, module.config.model_type, module.dtype, narrow=int8)
+            check_probe(runner, wanted, module.config.model_type, module.dtype, narrow=bits is not None)
         except (Mismatch, EngineFailure) as error:  # the device lacks something, or the model has something more
             if way is WAYS[-1]:
                 raise

@@ -25,8 +25,8 @@ A wrong cache makes about 1. In bfloat16 a module is off by 0.07 from its own ar
 off by 0.25: whoever rounds less than the module is no nearer to it than that.
 """
 
-_TOLERANCE_NARROW = 0.05
-"""The same where products round their inputs to 16 bits beside weights of 8; measured 0.0006."""
+_TOLERANCE_NARROW = 0.2
+"""The same where products round their inputs to 8 bits beside weights of 8 or 4; measured 0.08."""
 
 
 def check_config(module: PreTrainedModel) -> None:

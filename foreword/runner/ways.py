@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from foreword.runner.budget import CacheBudget
 from foreword.runner.fused.model import FusedModel, can_fuse
 from foreword.runner.kernels.attention import TILE
+from foreword.runner.kernels.codes import Bits
 from foreword.runner.key_values import KeyValues, TorchKeyValues
 from foreword.runner.layers import CacheShape, Manner
 from foreword.runner.memory import available_bytes
@@ -31,8 +32,8 @@ class Subject:
     vocabulary_size: int
     longest_context: int
     deterministic: bool
-    narrow: bool = False
-    """Whether products have int8 weights; where they cannot, the module's own are computed with, which are rounded."""
+    bits: Bits | None = None
+    """What products have their weights in; where they cannot, the module's own are computed with, which are rounded."""
 
     @property
     def device(self) -> torch.device:
@@ -54,7 +55,7 @@ def fused(subject: Subject) -> StepModel | None:
     if key_values is None or not can_fuse(subject.module):
         return None
     longest = min(subject.longest_context, key_values.pages * key_values.page_size)
-    return FusedModel(subject.module, key_values, subject.manners, longest=longest, narrow=subject.narrow)
+    return FusedModel(subject.module, key_values, subject.manners, longest=longest, bits=subject.bits)
 
 
 def with_tiles(subject: Subject) -> StepModel | None:

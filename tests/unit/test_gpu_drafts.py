@@ -16,5 +16,5 @@ def test_distillation_and_drafting_of_gpu_check(tmp_path: Path, monkeypatch: pyt
     found = gpu_drafts.distillation(target, "cpu", tokens=3000)
     assert found["refused_after"] < found["refused_before"]
     drafted = gpu_drafts.drafting(target, "cpu", tokens=2000)
-    assert drafted["dtype"] == "int8"
+    assert drafted["dtype"] == "int4"
     assert set(drafted["step_us"]) == {"1", "2", "4", "8", "16"}

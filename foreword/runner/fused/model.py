@@ -21,6 +21,7 @@ from transformers import (
 )
 
 from foreword.runner.fused.layers import Kind, Layers, Place, run_layers
+from foreword.runner.kernels.codes import Bits
 from foreword.runner.kernels.common import Floats
 from foreword.runner.layers import Manner
 from foreword.runner.on_pages import OnPages
@@ -37,7 +38,7 @@ _MODELS = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausa
 class FusedModel(OnPages):
     """Runs plans of a module that `can_fuse`; `longest` is the most tokens of a sequence.
 
-    If `narrow`, products have int8 weights.
+    Products have weights of so many `bits`, as `narrow` rounds them.
     """
 
     def __init__(
@@ -47,13 +48,13 @@ class FusedModel(OnPages):
         manners: Sequence[Manner],
         *,
         longest: int,
-        narrow: bool = False,
+        bits: Bits | None = None,
     ) -> None:
         embedding: Any = module.get_input_embeddings()
         super().__init__(key_values)
         self._key_values = key_values
         self._embedding: torch.Tensor = embedding.weight.detach()
-        self._layers = _layers(module, narrow=narrow)
+        self._layers = _layers(module, bits)
         self._kind = _kind(module, manners, longest)
         self._threads = Threads.now(_size(self._layers))
         self.spent_ns = np.zeros(3, np.int64)
@@ -76,7 +77,7 @@ class FusedModel(OnPages):
         return logits
 
 
-def _layers(module: PreTrainedModel, *, narrow: bool) -> Layers:
+def _layers(module: PreTrainedModel, bits: Bits | None) -> Layers:
     decoder: Any = module.model
     layers = list(decoder.layers)
     attentions, mlps = [layer.self_attn for layer in layers], [layer.mlp for layer in layers]
@@ -86,21 +87,21 @@ def _layers(module: PreTrainedModel, *, narrow: bool) -> Layers:
         norms = np.stack([np.stack([_floats(a.q_norm.weight), _floats(a.k_norm.weight)]) for a in attentions])
     return Layers(
         before_attention=np.stack([_floats(layer.input_layernorm.weight) for layer in layers]),
-        projections=weights_of([(a.q_proj, a.k_proj, a.v_proj) for a in attentions], narrow=narrow),
+        projections=weights_of([(a.q_proj, a.k_proj, a.v_proj) for a in attentions], bits),
         head_norms=norms,
-        output=weights_of([(a.o_proj,) for a in attentions], narrow=narrow),
+        output=weights_of([(a.o_proj,) for a in attentions], bits),
         before_gate=np.stack([_floats(layer.post_attention_layernorm.weight) for layer in layers]),
-        gate_and_up=weights_of([(mlp.gate_proj, mlp.up_proj) for mlp in mlps], narrow=narrow),
-        down=weights_of([(mlp.down_proj,) for mlp in mlps], narrow=narrow),
+        gate_and_up=weights_of([(mlp.gate_proj, mlp.up_proj) for mlp in mlps], bits),
+        down=weights_of([(mlp.down_proj,) for mlp in mlps], bits),
         last_norm=_floats(decoder.norm.weight),
-        head=weights_of([(head,)], narrow=narrow),
+        head=weights_of([(head,)], None if bits is None else 8),
     )
 
 
 def _size(layers: Layers) -> int:
     """Return the bytes that a pass reads."""
     products = (layers.projections, layers.output, layers.gate_and_up, layers.down, layers.head)
-    return sum(int(one.panels.nbytes) for one in products)
+    return sum(int(one[0].nbytes) for one in products)
 
 
 def _kind(module: PreTrainedModel, manners: Sequence[Manner], longest: int) -> Kind:

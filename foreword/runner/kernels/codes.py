@@ -1,14 +1,16 @@
-"""The innermost loop of products with int8 weights: whole numbers all along, in LLVM's vectors.
+"""The innermost loop of products with weights of 8 or 4 bits: whole numbers all along, in LLVM's vectors.
 
-Rows are rounded to 16 bits, each with a scale of its own. A panel of 16 columns lies by pairs of inputs, so that one
-instruction multiplies pairs and adds them up (`vpmaddwd` on x86): half the instructions of widening to float32, which
-is what takes the time once memory gives a byte a weight. Sums of 32 bits are exact; in any order they are the same.
+Rows are rounded to 8 bits, each with a scale of its own. A panel of 16 columns lies by fours of inputs, so that one
+instruction multiplies fours and adds them up (`vpdpbusd` on x86, which wants one side unsigned: weights are lifted by
+half of their range, and what that adds to a sum is known from the row alone). Sums of 32 bits are exact; in any order,
+and with any instruction, they are the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,23 +19,27 @@ from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from foreword.runner.kernels.common import Floats
+from foreword.runner.kernels.common import Floats, Integers, multiplies_fours
 from foreword.runner.kernels.panels import LANES, fetch_ahead, spread, sum_up
 
-Codes = npt.NDArray[np.int16]
+Codes = npt.NDArray[np.int8]
+Lines = npt.NDArray[np.uint8]
+"""Weights of panels [P, lines, 64]: a line has 4 inputs of 16 columns in 8 bits, or 8 in 4 bits, the first 4 below."""
+Bits = Literal[8, 4]
 
-_LARGEST = 32767
-_WEIGHT = 127
-_SUM = (1 << 31) - 1
-_I64, _I32, _I16 = ir.IntType(64), ir.IntType(32), ir.IntType(16)
-_BYTES = ir.VectorType(ir.IntType(8), 2 * LANES)
-_PAIRS, _WIDE = ir.VectorType(_I16, 2 * LANES), ir.VectorType(_I32, 2 * LANES)
+LINE = 64
+"""Bytes of a line."""
+STEP = 8
+"""What the inputs of a product are filled up to: those of a line of 4 bits."""
+
+_LARGEST = 127
+_LIFT: dict[int, int] = {8: 128, 4: 8}
+_FEW_SUMS = 16
+"""Sums that registers hold."""
+_I64, _I32, _I16, _I8 = ir.IntType(64), ir.IntType(32), ir.IntType(16), ir.IntType(8)
+_BYTES, _SHORTS = ir.VectorType(_I8, LINE), ir.VectorType(_I16, LINE)
+_WORDS, _PAIRS = ir.VectorType(_I32, LINE), ir.VectorType(_I32, LINE // 2)
 _SUMS, _FLOATS = ir.VectorType(_I32, LANES), ir.VectorType(ir.FloatType(), LANES)
-
-
-def largest_code(length: int) -> int:
-    """Return the largest code that a row of `length` inputs may have, so that no sum leaves 32 bits."""
-    return min(_LARGEST, _SUM // (_WEIGHT * max(1, length)))
 
 
 @njit(fastmath={"reassoc"}, cache=True, nogil=True)
@@ -54,8 +60,8 @@ def _largest(row: Floats) -> np.float32:
 
 
 @njit(cache=True, nogil=True)
-def encode(rows: Floats, most: int, codes: Codes, scales: Floats) -> None:
-    """Write float32 rows [N, K] as codes [N, K'] up to `most`, what is behind K as 0, and their scales [N].
+def encode(rows: Floats, codes: Codes, scales: Floats, sums: Integers) -> None:
+    """Write float32 rows [N, K] as codes [N, K'], what is behind K as 0, with their scales and sums [N].
 
     A row with something that is not a number, or is infinite, has a scale that makes all of its products so.
     """
@@ -65,57 +71,76 @@ def encode(rows: Floats, most: int, codes: Codes, scales: Floats) -> None:
         if _is_odd(row):
             scales[n] = np.float32(np.nan)
             line[:] = 0
+            sums[n] = 0
             continue
         largest = _largest(row)
-        scales[n] = largest / np.float32(most)
-        inverse = np.float32(most) / largest if largest > np.float32(0) else np.float32(0)
+        scales[n] = largest / np.float32(_LARGEST)
+        inverse = np.float32(_LARGEST) / largest if largest > np.float32(0) else np.float32(0)
+        total = np.int32(0)
         for k in range(length):
-            line[k] = np.int16(np.int32(np.rint(row[k] * inverse)))  # there is an instruction for the first step
+            code = np.int32(np.rint(row[k] * inverse))
+            line[k] = np.int8(code)
+            total += code
         line[length:] = 0
+        sums[n] = total
 
 
-def codes_times_panels(rows: int, panels: int) -> Callable[..., None]:
+def codes_times_panels(rows: int, panels: int, bits: Bits) -> Callable[..., None]:
     """Return the loop for so many rows and panels, as an intrinsic that compiled code calls.
 
-    Its arguments are panels int8 [P, K / 2, 16, 2], codes int16 [N, K], their scales float32 [N], scales and biases of
-    columns float32 [P, 16], out float32 [N, …], the number of the first panel, and the first row. All lie without
-    gaps, and K is even. Every row and panel has a sum of its own: a few of them wait for each other's additions, more
-    than there are registers for go through memory.
+    Its arguments are panels uint8 [P, lines, 64], codes int8 [N, K'], their scales float32 and sums int32 [N], scales
+    and biases of columns float32 [P, 16], out float32 [N, …], the number of the first panel, and the first row. All lie
+    without gaps. Every row and panel has a sum of its own: a few of them wait for each other's additions, more than
+    there are registers for go through memory.
     """
 
     @intrinsic
     def product(
-        context: Any, panels_: Any, codes: Any, sizes: Any, scales: Any, biases: Any, out: Any, panel: Any, row: Any
+        context: Any,
+        lines: Any,
+        codes: Any,
+        sizes: Any,
+        sums: Any,
+        scales: Any,
+        biases: Any,
+        out: Any,
+        panel: Any,
+        row: Any,
     ) -> Any:
-        signature = types.void(panels_, codes, sizes, scales, biases, out, types.intp, types.intp)
-        return signature, _code(rows, panels)
+        kinds = (lines, codes, sizes, sums, scales, biases, out, types.intp, types.intp)
+        return types.void(*kinds), _code(rows, panels, bits)
 
     return product
 
 
-def _code(rows: int, panels: int) -> Callable[..., Any]:
+def _code(rows: int, panels: int, bits: Bits) -> Callable[..., Any]:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         arrays = [
-            context.make_array(kind)(context, builder, a) for kind, a in zip(signature.args, args[:6], strict=False)
+            context.make_array(kind)(context, builder, a) for kind, a in zip(signature.args, args[:7], strict=False)
         ]
-        weights, codes, sizes, scales, biases, out = arrays
-        panel, row = args[6:]
-        pairs = cgutils.unpack_tuple(builder, weights.shape)[1]  # type: ignore[no-untyped-call]
+        weights, codes, sizes, row_sums, scales, biases, out = arrays
+        panel, row = args[7:]
+        count = cgutils.unpack_tuple(builder, weights.shape)[1]  # type: ignore[no-untyped-call]
+        length = cgutils.unpack_tuple(builder, codes.shape)[1]  # type: ignore[no-untyped-call]
         width = cgutils.unpack_tuple(builder, out.shape)[1]  # type: ignore[no-untyped-call]
-        length = builder.mul(pairs, _I64(2))
-        firsts = [builder.mul(builder.add(panel, _I64(p)), _I64(LANES)) for p in range(panels)]
-        beginnings = [builder.gep(weights.data, [builder.mul(first, length)]) for first in firsts]
+        numbers = [builder.add(panel, _I64(p)) for p in range(panels)]
+        bytes_each = builder.mul(count, _I64(LINE))
+        beginnings = [builder.gep(weights.data, [builder.mul(number, bytes_each)]) for number in numbers]
         lines = [builder.add(row, _I64(m)) for m in range(rows)]
-        sources = [
-            builder.bitcast(builder.gep(codes.data, [builder.mul(line, length)]), _I32.as_pointer()) for line in lines
+        sources = [builder.gep(codes.data, [builder.mul(line, length)]) for line in lines]
+        totals = _loop(builder, beginnings, sources, count, bits)
+        lifts = [
+            spread(builder, builder.mul(builder.load(builder.gep(row_sums.data, [line])), _I32(_LIFT[bits])), _SUMS)
+            for line in lines
         ]
-        totals = _loop(builder, beginnings, sources, pairs)
-        for first, column in zip(firsts, totals, strict=True):
+        for number, column in zip(numbers, totals, strict=True):
+            first = builder.mul(number, _I64(LANES))
             scale = _vector(builder, scales.data, first)
             bias = _vector(builder, biases.data, first)
-            for line, total in zip(lines, column, strict=True):
+            for line, total, lift in zip(lines, column, lifts, strict=True):
                 size = spread(builder, builder.load(builder.gep(sizes.data, [line])), _FLOATS)
-                value = builder.fmul(builder.sitofp(total, _FLOATS), builder.fmul(scale, size))
+                whole = builder.sitofp(builder.sub(total, lift), _FLOATS)
+                value = builder.fmul(whole, builder.fmul(scale, size))
                 place = builder.gep(out.data, [builder.add(builder.mul(line, width), first)])
                 builder.store(builder.fadd(value, bias), builder.bitcast(place, _FLOATS.as_pointer()), align=4)
         return context.get_dummy_value()
@@ -123,32 +148,101 @@ def _code(rows: int, panels: int) -> Callable[..., Any]:
     return generate
 
 
-def _loop(builder: Any, weights: list[Any], sources: list[Any], pairs: Any) -> list[list[Any]]:
-    """Return, panel by panel, the sums over `pairs` (not 0) of each source's pair times 16 pairs of weights."""
+def _loop(builder: Any, weights: list[Any], sources: list[Any], count: Any, bits: Bits) -> list[list[Any]]:
+    """Return, panel by panel, each source's sums over `count` (not 0) lines."""
+    dots = _dots()
+    parts = 8 // bits
+    apart = parts if len(weights) * len(sources) * parts <= _FEW_SUMS else 1
 
     def step(k: Any, sums: list[list[Any]]) -> list[list[Any]]:
-        values = []
-        for source in sources:
-            pair = spread(builder, builder.load(builder.gep(source, [k]), align=2), _SUMS)
-            values.append(builder.bitcast(pair, _PAIRS))
+        fours = [_fours(builder, source, k, parts) for source in sources]
+        values = [[dots.spread(builder, four) for four in row] for row in fours]
         added = []
         for begin, column in zip(weights, sums, strict=True):
-            place = builder.gep(begin, [builder.mul(k, _I64(2 * LANES))])
+            place = builder.gep(begin, [builder.mul(k, _I64(LINE))])
             fetch_ahead(builder, place, keep=True)
-            both = builder.sext(builder.load(builder.bitcast(place, _BYTES.as_pointer()), align=1), _PAIRS)
-            products = [_pair_sums(builder, both, value) for value in values]
-            added.append([builder.add(total, one) for total, one in zip(column, products, strict=True)])
+            halves = _halves(builder, builder.load(builder.bitcast(place, _BYTES.as_pointer()), align=1), bits)
+            column = list(column)
+            for number, row in enumerate(values):
+                for part, (half, value) in enumerate(zip(halves, row, strict=True)):
+                    at = number * apart + part % apart
+                    column[at] = dots.add(builder, column[at], half, value)
+            added.append(column)
         return added
 
-    return sum_up(builder, pairs, [[ir.Constant(_SUMS, [0] * LANES)] * len(sources)] * len(weights), step)
+    nothing = ir.Constant(dots.sums, [0] * dots.sums.count)
+    totals = sum_up(builder, count, [[nothing] * (len(sources) * apart)] * len(weights), step)
+    return [
+        [
+            dots.total(builder, column[i] if apart == 1 else builder.add(column[i], column[i + 1]))
+            for i in range(0, len(column), apart)
+        ]
+        for column in totals
+    ]
 
 
-def _pair_sums(builder: Any, left: Any, right: Any) -> Any:
-    """Return a·b + c·d for neighbours of int16 vectors, as int32: the form that compilers know the instruction for."""
-    products = builder.mul(builder.sext(left, _WIDE), builder.sext(right, _WIDE))
+def _fours(builder: Any, source: Any, k: Any, parts: int) -> list[Any]:
+    """Return a row's codes for a line, as one int32 for each four of them."""
+    words = builder.bitcast(source, _I32.as_pointer())
+    first = builder.mul(k, _I64(parts))
+    return [builder.load(builder.gep(words, [builder.add(first, _I64(part))]), align=1) for part in range(parts)]
+
+
+def _halves(builder: Any, line: Any, bits: Bits) -> list[Any]:
+    """Return the weights of a line as vectors of bytes."""
+    if bits == 8:
+        return [line]
+    upper = builder.bitcast(builder.lshr(builder.bitcast(line, _SUMS), _SUMS([4] * LANES)), _BYTES)
+    return [builder.and_(half, _BYTES([15] * LINE)) for half in (line, upper)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Dots:
+    """How fours are multiplied and added up."""
+
+    sums: Any
+    """The type of what is added up."""
+    spread: Callable[[Any, Any], Any]
+    """A row's four (builder, int32) beside each column's."""
+    add: Callable[[Any, Any, Any, Any], Any]
+    """Sums (builder, sums, unsigned weights, spread) with the products."""
+    total: Callable[[Any, Any], Any]
+    """The sums of columns, int32 [16]."""
+
+
+def _dots() -> _Dots:
+    if multiplies_fours():
+        return _Dots(_SUMS, lambda builder, four: spread(builder, four, _SUMS), _add_fours, lambda _, sums: sums)
+    return _Dots(_PAIRS, _spread_wide, _add_pairs, _total_of_pairs)
+
+
+def _add_fours(builder: Any, sums: Any, weights: Any, values: Any) -> Any:
+    function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+        builder.module, ir.FunctionType(_SUMS, [_SUMS] * 3), "llvm.x86.avx512.vpdpbusd.512"
+    )
+    return builder.call(function, [sums, builder.bitcast(weights, _SUMS), values])
+
+
+def _spread_wide(builder: Any, four: Any) -> Any:
+    return builder.sext(builder.bitcast(spread(builder, four, _SUMS), _BYTES), _SHORTS)
+
+
+def _add_pairs(builder: Any, sums: Any, weights: Any, values: Any) -> Any:
+    """Add a·b + c·d for neighbours of int16 vectors: the form that compilers know an instruction for (`vpmaddwd`)."""
+    products = builder.mul(builder.sext(builder.zext(weights, _SHORTS), _WORDS), builder.sext(values, _WORDS))
+    return builder.add(sums, _neighbours(builder, products, _PAIRS))
+
+
+def _total_of_pairs(builder: Any, sums: Any) -> Any:
+    return _neighbours(builder, sums, _SUMS)
+
+
+def _neighbours(builder: Any, vector: Any, kind: Any) -> Any:
+    """Return the sums of elements 0 and 1, 2 and 3, …"""
+    undefined = ir.Constant(vector.type, ir.Undefined)
+    places = ir.VectorType(_I32, kind.count)
     even, odd = (
-        builder.shuffle_vector(products, ir.Constant(_WIDE, ir.Undefined), _SUMS(list(range(i, 2 * LANES, 2))))
-        for i in (0, 1)
+        builder.shuffle_vector(vector, undefined, places(list(range(start, vector.type.count, 2)))) for start in (0, 1)
     )
     return builder.add(even, odd)
 

@@ -50,3 +50,8 @@ def use_threads(count: int) -> None:
 def has_many_registers() -> bool:
     """Whether this machine has 32 registers of 16 float32 each, as AVX-512 does."""
     return bool(binding.get_host_cpu_features().get("avx512f", False))
+
+
+def multiplies_fours() -> bool:
+    """Whether this machine multiplies four bytes with four and adds them up in one instruction of 512 bits."""
+    return bool(binding.get_host_cpu_features().get("avx512vnni", False))

@@ -10,12 +10,11 @@ import numpy.typing as npt
 from numba import njit, prange
 from numba.extending import overload
 
-from foreword.runner.kernels.codes import Codes, codes_times_panels, encode
 from foreword.runner.kernels.common import Floats, has_many_registers
+from foreword.runner.kernels.narrow import Eight, Four, times_eight, times_four
 from foreword.runner.kernels.panels import LANES, rows_times_panel
 
 Panels = npt.NDArray[np.float32] | npt.NDArray[np.uint16]
-Bytes = npt.NDArray[np.int8]
 
 _TOGETHER = 96
 """Rows that pass all panels before the next ones do: a core's cache holds them."""
@@ -24,20 +23,11 @@ _one, _two, _three, _four = (rows_times_panel(rows) for rows in (1, 2, 3, 4))
 _five, _six, _seven, _eight = (rows_times_panel(rows) for rows in (5, 6, 7, 8))
 _dozen = rows_times_panel(12)
 
-GROUP = 4
-"""Panels of int8 that are taken together: with one of them, additions of few rows would wait for each other."""
 _WIDE = has_many_registers()
 _MOST_ROWS = 8 if _WIDE else 6
 """Rows that share a panel: registers hold their sums, the panel's weights, and a row's value."""
 _DOZEN = 12
 """As many as share one where there are many rows, and many registers."""
-_FEW_CODES, _MOST_CODES = 4, 8 if _WIDE else 4
-"""Rows of codes that share panels."""
-_BY_ONE, _BY_TWO, _BY_THREE, _BY_FOUR, _BY_EIGHT = (4, 4, 4, 4, 2) if _WIDE else (4, 2, 1, 1, 1)
-"""Panels that one, two, … rows take at once: as many sums as registers hold."""
-_one_code, _two_codes = codes_times_panels(1, _BY_ONE), codes_times_panels(2, _BY_TWO)
-_three_codes, _four_codes = codes_times_panels(3, _BY_THREE), codes_times_panels(4, _BY_FOUR)
-_eight_codes = codes_times_panels(8, _BY_EIGHT)
 
 
 def panels_of(weight: Panels) -> Panels:
@@ -46,14 +36,6 @@ def panels_of(weight: Panels) -> Panels:
     filled = np.zeros((-(-outputs // LANES) * LANES, length), weight.dtype)
     filled[:outputs] = weight
     return np.ascontiguousarray(filled.reshape(-1, LANES, length).transpose(0, 2, 1))
-
-
-def pairs_of(weight: Bytes) -> Bytes:
-    """Return an int8 weight [O, K] as panels [O / 16, K / 2, 16, 2], filled up with zeros to whole groups of panels."""
-    outputs, length = weight.shape
-    filled = np.zeros((-(-outputs // (GROUP * LANES)) * GROUP * LANES, -(-length // 2) * 2), np.int8)
-    filled[:outputs, :length] = weight
-    return np.ascontiguousarray(filled.reshape(len(filled) // LANES, LANES, -1, 2).transpose(0, 2, 1, 3))
 
 
 @njit(inline="always")
@@ -107,53 +89,8 @@ def multiply(rows: Floats, panels: Panels, biases: Floats, out: Floats) -> None:
                 row += some
 
 
-@njit(inline="always")
-def _some_codes(
-    count: int,
-    codes: Codes,
-    sizes: Floats,
-    panels: Bytes,
-    scales: Floats,
-    biases: Floats,
-    out: Floats,
-    panel: int,
-    row: int,
-) -> None:
-    """Multiply one to four rows, or eight, with a group of panels."""
-    end = panel + GROUP
-    if count == _MOST_CODES and count > _FEW_CODES:
-        for first in range(panel, end, _BY_EIGHT):
-            _eight_codes(panels, codes, sizes, scales, biases, out, first, row)
-    elif count == 4:
-        for first in range(panel, end, _BY_FOUR):
-            _four_codes(panels, codes, sizes, scales, biases, out, first, row)
-    elif count == 3:
-        for first in range(panel, end, _BY_THREE):
-            _three_codes(panels, codes, sizes, scales, biases, out, first, row)
-    elif count == 2:
-        for first in range(panel, end, _BY_TWO):
-            _two_codes(panels, codes, sizes, scales, biases, out, first, row)
-    else:
-        _one_code(panels, codes, sizes, scales, biases, out, panel, row)
-
-
-@njit(parallel=True, cache=True, nogil=True)
-def multiply_codes(codes: Codes, sizes: Floats, panels: Bytes, scales: Floats, biases: Floats, out: Floats) -> None:
-    """Write codes [N, K] times int8 panels to `out` [N, 16 · P], with scales [N] and [P, 16], and biases [P, 16]."""
-    count, groups = codes.shape[0], panels.shape[0] // GROUP
-    for start in range(0, count, _TOGETHER):
-        stop = min(count, start + _TOGETHER)
-        for group in prange(groups):
-            row = start
-            while row < stop:
-                left = stop - row
-                some = _MOST_CODES if left >= _MOST_CODES else min(left, _FEW_CODES)
-                _some_codes(some, codes, sizes, panels, scales, biases, out, group * GROUP, row)
-                row += some
-
-
 class Wide(NamedTuple):
-    """Weights of L products with inputs of one length, float32 or bfloat16."""
+    """Weights of L products with inputs of one length, in float32 or bfloat16."""
 
     panels: Panels
     """[L, P, K, 16]."""
@@ -163,20 +100,11 @@ class Wide(NamedTuple):
     """Of the P · 16 columns, those that are meant."""
 
 
-class Narrow(NamedTuple):
-    """The same in int8."""
-
-    panels: Bytes
-    """[L, P, K / 2, 16, 2], whole groups of them."""
-    biases: Floats
-    outputs: int
-    scales: Floats
-    """[L, P, 16]."""
-    most: int
-    """Largest code of a row."""
+Weights = Wide | Eight | Four
+"""Weights of L products with inputs of one length."""
 
 
-def _times(rows: Floats, weights: Wide | Narrow, number: int) -> Floats:
+def _times(rows: Floats, weights: Weights, number: int) -> Floats:
     """Return float32 [N, P · 16]: for compiled code, which chooses by the kind of the weights."""
     raise NotImplementedError  # only a name: compiled code takes what is overloaded below
 
@@ -188,19 +116,18 @@ def _times_by_kind(rows: Any, weights: Any, number: Any) -> Callable[..., Floats
         multiply(rows, weights.panels[number], weights.biases[number], out)
         return out
 
-    def narrow(rows: Floats, weights: Narrow, number: int) -> Floats:
-        panels = weights.panels[number]
-        codes, sizes = np.empty((rows.shape[0], 2 * panels.shape[1]), np.int16), np.empty(rows.shape[0], np.float32)
-        encode(rows, weights.most, codes, sizes)
-        out = np.empty((rows.shape[0], weights.biases.shape[1] * LANES), np.float32)
-        multiply_codes(codes, sizes, panels, weights.scales[number], weights.biases[number], out)
-        return out
+    def eight(rows: Floats, weights: Eight, number: int) -> Floats:
+        return times_eight(rows, weights.lines[number], weights.scales[number], weights.biases[number])
 
-    return narrow if weights.instance_class is Narrow else wide
+    def four(rows: Floats, weights: Four, number: int) -> Floats:
+        return times_four(rows, weights.lines[number], weights.scales[number], weights.biases[number])
+
+    kinds: dict[type, Callable[..., Floats]] = {Wide: wide, Eight: eight, Four: four}
+    return kinds[weights.instance_class]
 
 
 @njit(cache=True, nogil=True)
-def product(rows: Floats, weights: Wide | Narrow, number: int) -> Floats:
+def product(rows: Floats, weights: Weights, number: int) -> Floats:
     """Return float32 [N, O] without gaps: rows [N, K] times the weights of this number, plus biases."""
     out = _times(rows, weights, number)
     if out.shape[1] == weights.outputs:

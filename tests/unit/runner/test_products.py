@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -34,25 +37,70 @@ def test_no_rows_are_no_work():
     assert Product([torch.nn.Linear(8, 20)])(np.empty((0, 8), np.float32)).shape == (0, 20)
 
 
+@pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("shapes", [[(960, 576)], [(33, 7), (64, 7)], [(97, 41)], [(3, 1)]])
 @pytest.mark.parametrize("bias", [True, False])
-def test_narrow_weights_give_the_product_of_what_they_are_rounded_to(shapes, bias):
+def test_narrow_products_are_whole_numbers_times_scales_in_any_company(shapes, bits, bias):
     torch.manual_seed(0)
     layers = [torch.nn.Linear(length, outputs, bias=bias) for outputs, length in shapes]
-    product = Product(layers, narrow=True)
+    product = Product(layers, bits=bits)
     rows = torch.randn(max(COUNTS), shapes[0][1])
+    top = rows.abs().amax(dim=1, keepdim=True)
+    wanted = []
     for layer in layers:
-        codes, scales = narrowed(layer.weight)
+        codes, scales = narrowed(layer.weight, bits)
         layer.weight.data = codes.float() * scales
-        again, same = narrowed(layer.weight)
+        again, same = narrowed(layer.weight, bits)
         assert (again == codes).all(), "rounding what is rounded changes nothing"
         torch.testing.assert_close(same, scales)
-    wanted = torch.cat([layer.double()(rows.double()) for layer in layers], dim=1).detach().numpy()
+        whole = torch.round(rows * (127.0 / top)).double() @ codes.double().T
+        wanted.append(whole * (top.double() / 127) * scales.double().T + (layer.bias.double() if bias else 0.0))
+    wanted = torch.cat(wanted, dim=1).detach().numpy()
+    alone = product(rows[:1].numpy())
     for count in COUNTS:
-        np.testing.assert_allclose(product(rows[:count].numpy().copy()), wanted[:count], rtol=0, atol=3e-4)
+        made = product(rows[:count].numpy().copy())
+        np.testing.assert_allclose(made, wanted[:count], rtol=1e-5, atol=1e-5)
+        assert (made[0] == alone[0]).all()
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_without_an_instruction_for_fours_the_sums_are_the_same(bits):
+    code = f"""
+import numpy as np, torch
+from foreword.runner.kernels import common
+common.multiplies_fours = lambda: False
+from foreword.runner.product import Product
+torch.manual_seed(0)
+made = Product([torch.nn.Linear(41, 97)], bits={bits})(torch.randn(13, 41).numpy())
+print(made.tobytes().hex())
+"""
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(41, 97)
+    assert Product([layer], bits=bits)(torch.randn(13, 41).numpy()).tobytes().hex() == made
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_a_row_that_is_not_finite_spoils_itself_alone(bits):
+    rows = np.ones((3, 8), np.float32)
+    rows[1, 2] = np.inf
+    made = Product([torch.nn.Linear(8, 20)], bits=bits)(rows)
+    assert np.isfinite(made[[0, 2]]).all()
+    assert np.isnan(made[1]).all()
+
+
+def test_four_bits_cost_less_error_than_the_largest_weight_would_make_them():
+    torch.manual_seed(0)
+    weight = torch.randn(64, 576)
+    codes, scales = narrowed(weight, 4)
+    plain = weight.abs().amax(dim=1, keepdim=True) / 7
+    error = (codes * scales - weight).square().sum(dim=1)
+    assert (error <= (torch.round(weight / plain) * plain - weight).square().sum(dim=1)).all()
+    assert error.sum() < 0.7 * (torch.round(weight / plain) * plain - weight).square().sum()
 
 
 def test_weights_of_nothing_stay_nothing():
     layer = torch.nn.Linear(8, 20, bias=False)
     layer.weight.data[3] = 0.0
-    assert (Product([layer], narrow=True)(np.ones((2, 8), np.float32))[:, 3] == 0.0).all()
+    for bits in (8, 4):
+        assert (Product([layer], bits=bits)(np.ones((2, 8), np.float32))[:, 3] == 0.0).all()
