@@ -138,7 +138,7 @@ class _SessionPlans:
         self._ways = ways
         least = gamma.least if gamma.fixed is None else gamma.fixed
         self._most = most = gamma.most if gamma.fixed is None else gamma.fixed
-        bounds = Bounds(least, most, max(least, min(most, gamma.start)))
+        bounds = Bounds(least, most, max(least, min(most, gamma.start)), stops=ways.stops)
         self._control = AdaptiveGamma(bounds, *Learned.new())
 
     @property

@@ -19,7 +19,7 @@ from foreword.values import replace
 SESSIONS = (1, 2, 4, 8, 16)
 CONTEXT = 32
 """Tokens of the sessions that are measured."""
-REPEATS = 3
+REPEATS = 9
 
 
 def measure_costs(drafter: Drafter) -> tuple[CostPoint, ...]:
@@ -33,10 +33,13 @@ def measure_costs(drafter: Drafter) -> tuple[CostPoint, ...]:
         drafter.open(slot)
     tokens = sessions[0].sequence.tokens[:-1]
     drafter.step([], [ReadJob(slot, Read(0, tokens)) for slot in slots])
-    points = []
-    for count in SESSIONS:
-        times = [_timed(drafter, [Pen(slot, sessions[slot]) for slot in range(count)]) for _ in range(REPEATS)]
-        points.append(CostPoint(rows=count, context=context, step_us=int(median(times)) // 1000))
+    times: dict[int, list[int]] = {count: [] for count in SESSIONS}
+    for _ in range(REPEATS):  # size after size: a machine that is slow for a while, as others start, is so for all
+        for count in SESSIONS:
+            times[count].append(_timed(drafter, [Pen(slot, sessions[slot]) for slot in range(count)]))
+    points = [
+        CostPoint(rows=count, context=context, step_us=int(median(took)) // 1000) for count, took in times.items()
+    ]
     for slot in slots:
         drafter.close(slot)
     return tuple(points)

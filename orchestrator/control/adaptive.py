@@ -52,6 +52,8 @@ class Bounds:
     most: int
     start: int
     """Before anything is measured."""
+    stops: bool = False
+    """Whether drafts end blocks by themselves, so that γ only bounds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +185,14 @@ class AdaptiveGamma:
         bounds, last = self._bounds, self._choice
         most = min(bounds.most, bounds.start) if self._costs.young else bounds.most
         held = min(bounds.most, max(bounds.least, 0 if last.why is Why.PROBE else last.gamma))
-        gamma = best(lengths, least=max(1, bounds.least), most=most)
+        gamma = best(lengths, least=max(1, bounds.least), most=most, longest=bounds.stops)
         enough = values[0]
         if last.why is Why.START or last.gamma == 0:  # a token that is slow for once is no reason to begin with blocks
             enough = 1.0 / (self._costs.steady_plain_us or 1.0 / values[0])
         enough *= 1.0 if last.why is Why.START or held > 0 else HYSTERESIS
         if bounds.least > 0 or values[gamma] > enough:
-            if held > 0 and last.why is not Why.START and lengths[gamma] <= HYSTERESIS * lengths[held]:
+            longer = bounds.stops and gamma > held
+            if held > 0 and last.why is not Why.START and not longer and lengths[gamma] <= HYSTERESIS * lengths[held]:
                 return held, Why.KEPT
             return gamma, Why.BEST
         prospect = look(most)

@@ -42,12 +42,15 @@ def rates(kept: Sequence[float], written: Sequence[float], cost: RoundCost, plai
     return found
 
 
-def best(values: Sequence[float], *, least: int, most: int) -> int:
+def best(values: Sequence[float], *, least: int, most: int, longest: bool = False) -> int:
     """Return which of `least` to `most` candidates has the largest value, the fewest of those that are nearly equal.
 
-    With a least of more than 0, plain decoding is not among them. Estimates of deep places are the least certain.
+    With a least of more than 0, plain decoding is not among them. Estimates of deep places are the least certain; of
+    blocks that end by themselves where a candidate is not worth it, the `longest` is the better bound all the same.
     """
     among = range(least, min(most, len(values) - 1) + 1)
+    if longest:
+        among = among[::-1]
     enough = max(values[gamma] for gamma in among)
     enough -= _NEARLY * abs(enough)
     return next(gamma for gamma in among if values[gamma] >= enough)

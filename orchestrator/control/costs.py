@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+from orchestrator.control.drafting import Drafting
 from orchestrator.control.fading import Fading, Tail
 from orchestrator.measure.rounds import RoundParts
 
@@ -68,10 +69,13 @@ class Costs:
     def __init__(self, link: Costs | None = None) -> None:
         self._link = link
         self._fixed, self._local = Fading(), Fading()
-        self._modelled, self._copied, self._plain, self._step = Fading(), Fading(), Fading(), Fading()
+        self._modelled = Drafting()
+        self._copied, self._plain, self._step = Fading(), Fading(), Fading()
         self._by_model = self._by_lookup = 0.0
         """Candidates of recent blocks by who wrote them."""
         self._queue, self._wait, self._bare = Fading(), Fading(), Fading()
+        self._plain_bare = Fading()
+        """Plain steps without the rows of anybody's candidates."""
         self._steady: deque[tuple[int, float]] = deque(maxlen=64)
         """When tokens came plainly, and what they took, of all sessions on the link."""
         self._turn = Fading(fade=0.98, size=64)
@@ -104,9 +108,11 @@ class Costs:
         elif seen.ordered == 0 and not seen.first:
             if seen.at_us - self._plain_at_us > _FRESH_US:
                 self._plain.clear()
+                self._plain_bare.clear()
             self._plain_at_us = seen.at_us
             took_us = max(seen.took_us, seen.parts.verify_compute, 1)  # Results of several steps may come at once
             self._plain.add(took_us / (1 + seen.kept))
+            self._plain_bare.add(max(1.0, seen.parts.verify_compute - seen.all_us))
             if self._link is None:
                 self._steady.append((seen.at_us, took_us / (1 + seen.kept)))
                 self._turn.add(float(took_us - min(took_us, seen.parts.verify_compute)))
@@ -128,7 +134,7 @@ class Costs:
         self._brought = _KEEP * self._brought + 1.0 + seen.kept
         self._took = _KEEP * self._took + seen.took_us
         if seen.offered and seen.parts.draft_compute is not None and not (opens and self.candidate_us is not None):
-            self._add_drafting(seen, _drafting_us(seen) / seen.offered)
+            self._add_drafting(seen, _drafting_us(seen))
         if opens and not self._opened:
             self._opening.add(_beside_us(seen) - (self._fixed.median or 0.0))
             return
@@ -189,30 +195,43 @@ class Costs:
         between_us = (_BELIEVED - 1) * (usual_us if longer else network_us)
         return len(odd) >= _BELIEVED and seen.at_us - self._odd_us >= between_us
 
-    def _add_drafting(self, seen: Round, each_us: float) -> None:
+    def _add_drafting(self, seen: Round, took_us: float) -> None:
         self._by_model *= _FADE
         self._by_lookup *= _FADE
         if seen.looked_up:
             self._by_lookup += seen.offered
-            self._copied.add(each_us)
+            self._copied.add(took_us / seen.offered)
         else:
             self._by_model += seen.offered
-            self._modelled.add(each_us)
+            self._modelled.add(seen.offered, took_us)
 
     @property
     def candidate_us(self) -> float | None:
         """What drafting a candidate takes, as model and lookup lately took turns; None before the first block."""
         drafted = self._by_model + self._by_lookup
         if drafted > 0.0:
-            took_us = self._by_model * (self._modelled.median or 0.0) + self._by_lookup * (self._copied.median or 0.0)
+            took_us = self._by_model * (self.modelled_us or 0.0) + self._by_lookup * (self._copied.median or 0.0)
             return took_us / drafted
         return None if self._link is None else self._link.candidate_us
 
     @property
     def modelled_us(self) -> float | None:
-        """What it takes a model; None before the first block of one."""
-        own = self._modelled.median
-        return own if own is not None or self._link is None else self._link.modelled_us
+        """What it takes a model, but for what the first takes more; None before the first block of one."""
+        own_us = self._drafting.each_us
+        return own_us if own_us is not None or self._link is None else self._link.modelled_us
+
+    @property
+    def _drafting(self) -> Drafting:
+        """Whose blocks tell what drafting takes: those of all, once they are of two lengths, which one may not have."""
+        return self._every._modelled if self._every._modelled.known else self._modelled
+
+    @property
+    def _begin_us(self) -> float:
+        """What the first candidate takes more than others, as model and lookup lately took turns."""
+        drafted = self._by_model + self._by_lookup
+        if drafted > 0.0:
+            return self._by_model / drafted * self._drafting.begin_us
+        return 0.0 if self._link is None else self._link._begin_us
 
     @property
     def plain_us(self) -> float | None:
@@ -321,19 +340,37 @@ class Costs:
         return self._round_us
 
     def fixed_us(self, now_us: int, round_trip_us: int | None) -> float | None:
-        """Return what a round takes beside drafting its candidates; None before the first block.
+        """Return what a round takes beside what each of its candidates does; None before the first block.
 
         Measured in rounds while there are some. Where the last one is long ago, the network is taken from the round
         trip of the draft's link as it is now, and what the network took beyond that when blocks went over it.
         """
+        beside_us = self._beside_us(now_us, round_trip_us)
+        return None if beside_us is None else beside_us + self._begin_us
+
+    def _beside_us(self, now_us: int, round_trip_us: int | None) -> float | None:
+        """Return what a round takes beside drafting."""
         source = self._rounds_of_now
         if source is not self:
-            return source.fixed_us(now_us, round_trip_us)
+            return source._beside_us(now_us, round_trip_us)
         old = now_us - self._round_us > _FRESH_US
         local, surplus = self._local.median, self._surplus.median
         if old and round_trip_us is not None and local is not None and surplus is not None:
             return local + max(0.0, surplus + round_trip_us)
-        return self._fixed.median
+        fixed = self._fixed.median
+        return None if fixed is None else max(0.0, fixed + self._slower_us)
+
+    @property
+    def _slower_us(self) -> float:
+        """By how much longer plain steps take now than the steps of rounds did, none of anybody's candidates counted.
+
+        A machine that is slower for a while is so for both; compared with rounds that were before, plain decoding
+        would look worse than it is, or better.
+        """
+        then, now = self._bare.median, self._plain_bare.median
+        if then is None or now is None or self._plain_at_us < self._round_us:
+            return 0.0
+        return now - then
 
 
 def _drafting_us(seen: Round) -> int:

@@ -103,6 +103,10 @@ class Peer(Generic[Command, Event]):
         """Return what the last `added` of so many rows take in a step, by what it measured of itself; else 0."""
         return self._curve.added_us(rows, added)
 
+    def step_took(self, rows: int, step_us: int) -> None:
+        """Take note of a step of so many rows: what it measured of itself when it started is corrected by that."""
+        self._curve.took(rows, step_us)
+
     @property
     def round_trip_us(self) -> int | None:
         """Recent median round-trip time of its link."""

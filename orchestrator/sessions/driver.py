@@ -325,6 +325,8 @@ class SessionDriver:
         if before_us is None:
             return
         draft, target, rows = self._draft.peer, self._target.peer, result.timing.step_rows
+        if target is not None:
+            target.step_took(rows, result.timing.verify_compute_us)
         seen = Round(
             at_us=arrived_us,
             took_us=arrived_us - before_us,

@@ -10,8 +10,8 @@ SHORT, LONG = 32, 512
 """Tokens that stand before the measured rows."""
 ROWS, LONG_ROWS = (1, 2, 4, 8, 16, 64), (1, 8)
 """Rows of the measured steps, behind a short context and behind a long one."""
-REPEATS = 3
-"""Steps that count of each size: as many as it takes for a size to count."""
+REPEATS = 5
+"""Steps that count of each size: more than it takes for a size to count, since others start beside it."""
 
 
 def warm_up(runner: Runner, *, now: Now) -> StepTimes:
@@ -33,8 +33,8 @@ def _measure(runner: Runner, times: StepTimes, context: int, sizes: tuple[int, .
         return
     if context > held:
         runner.forward([Rows(0, (0,) * (context - held), 0)])
-    for rows in (size for size in sizes if context + size <= room):
-        for repeat in range(REPEATS + 1):
+    for repeat in range(REPEATS + 1):  # size after size: a machine that is slow for a while is so for all of them
+        for rows in (size for size in sizes if context + size <= room):
             started_us = now()
             runner.forward([Rows(0, (0,) * rows, rows)])
             if repeat:  # the first one may pay for kernels and memory
