@@ -27,7 +27,7 @@ def speedup(
     model: Annotated[str, typer.Option(help="The target.")] = "embedded",
     draft: Annotated[
         str, typer.Option(help="The draft: lookup, bundled, a distilled draft's folder, or a model.")
-    ] = "lookup",
+    ] = "bundled",
     drafter: Annotated[str, typer.Option(help="How it drafts: model or mixed; empty takes what the draft is.")] = "",
     prompts: Annotated[Path | None, typer.Option(help="JSON lines; the 100 dev prompts by default.")] = None,
     per_category: Annotated[int, typer.Option(help="Prompts of each category; 0 takes all.")] = 0,

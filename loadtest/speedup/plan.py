@@ -37,7 +37,7 @@ class Plan:
 
     prompts: tuple[Prompt, ...]
     model: str = "embedded"
-    draft: str = "lookup"
+    draft: str = "bundled"
     drafter: str = ""
     """`mixed`, `model` or `lookup`; empty takes what the draft is."""
     dtype: Dtype = Dtype.BFLOAT16
