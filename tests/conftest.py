@@ -6,13 +6,12 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-from foreword.settings.environment import cache_folder, kernels_folder
+from foreword.settings.environment import use_own_kernels
 
 # Before anything imports torch or a hub client; processes that tests start inherit it.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["OMP_WAIT_POLICY"] = "passive"
-# Beside their source, compiled kernels would outlive a change of the loops that they take in from other files.
-os.environ.setdefault("NUMBA_CACHE_DIR", str(kernels_folder(cache_folder())))
+use_own_kernels()
 
 # A shell starts background jobs with SIGINT ignored, and processes that tests start would inherit that too.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -21,9 +21,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     from foreword.extras import missing_extra
-    from foreword.settings.environment import use_direct_poller
+    from foreword.settings.environment import use_direct_poller, use_own_kernels
 
     use_direct_poller()
+    use_own_kernels()
     try:
         from foreword.cli.app import run
     except ModuleNotFoundError as error:

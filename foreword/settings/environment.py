@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import foreword
@@ -13,7 +14,7 @@ from foreword.errors import InvalidField
 _DIRECT_POLLER = "-event_engine_client,-event_engine_listener"
 
 
-_KERNELS = ("runner/kernels", "compiled")
+_KERNELS = ("runner/kernels", "runner/fused", "compiled")
 """Folders of the package whose functions Numba compiles."""
 _SPINS = "3000"
 """How often a waiting thread looks before it sleeps: some 50 µs, which is what lies between two parallel loops."""
@@ -75,6 +76,17 @@ def use_direct_poller() -> None:
     already is kept.
     """
     os.environ.setdefault("GRPC_EXPERIMENTS", _DIRECT_POLLER)
+
+
+def use_own_kernels() -> None:
+    """Have models that this process runs itself compute as those of engines do; call this before torch is imported.
+
+    Compiled kernels are kept in the folder of their sources' state: beside their source they would outlive a change of
+    the loops that they take in from other files. Waiting threads sleep.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    with suppress(InvalidField):  # without a home they are compiled anew
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(kernels_folder(cache_folder())))
 
 
 def cache_folder(given: Path | None = None) -> Path:

@@ -1,5 +1,6 @@
 """What is put into the environment, and when."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from foreword.errors import InvalidField
-from foreword.settings.environment import cache_folder, use_direct_poller
+from foreword.settings.environment import cache_folder, kernels_folder, use_direct_poller, use_own_kernels
 
 
 def test_grpc_polls_directly_unless_it_is_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,3 +43,14 @@ def test_the_cache_of_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> 
         cache_folder()
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
     assert cache_folder() == Path("/caches/foreword")
+
+
+def test_models_of_this_process_keep_their_kernels_by_the_state_of_their_sources(monkeypatch):
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    use_own_kernels()
+    assert os.environ["NUMBA_CACHE_DIR"] == str(kernels_folder(cache_folder()))
+    assert os.environ["OMP_WAIT_POLICY"] == "passive"
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "mine")
+    use_own_kernels()
+    assert os.environ["NUMBA_CACHE_DIR"] == "mine"
