@@ -1,5 +1,6 @@
 """Sessions with a grammar in an engine: text, ends, errors, and waiting for what is compiled."""
 
+import re
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -11,8 +12,10 @@ from foreword.grammars.library import LibraryGrammars
 from foreword.laws.parameters import Grammar, LawParameters
 from foreword.models.synthetic import SyntheticModel
 from foreword.models.synthetic_tokenizer import synthetic_tokenizer
-from foreword.protocol.messages import Lost, Refused, Result, Tokens
-from foreword.protocol.words import LossCode, RefusalCode, ResultKind, Rule
+from foreword.protocol.messages import LocalOrder, Lost, Refused, Result, Tokens
+from foreword.protocol.words import Drafter, LossCode, RefusalCode, ResultKind, Rule
+from foreword.testing.synthetic import Side, SyntheticRunner
+from target_service.local.model import LocalModel
 from tests.unit.target_service.kit import Bench, Peer, open_session
 
 MODEL = SyntheticModel(vocabulary=96, letters=1, eos=0.01, step_ms=20.0)
@@ -70,11 +73,11 @@ def ids(text: str) -> Tokens:
     return TOKENIZER.encode(text)
 
 
-def plain_text(one: LawParameters, *, rule: Rule = Rule.MATCH) -> Tokens:
+def plain_text(one: LawParameters, *, limit: int = 20) -> Tokens:
     """Return what a session writes without candidates."""
-    alone, peer = bench(), Peer(1, rule=rule)
-    alone.command(open_session(1, law=one, first=peer.plain(20)))
-    alone.run(1000)
+    alone, peer = bench(), Peer(1)
+    alone.command(open_session(1, law=one, first=peer.plain(limit)))
+    alone.run(3000)
     assert not alone.events(Lost)
     return tuple(token for result in alone.events(Result) for token in result.emit if token is not None)
 
@@ -153,6 +156,30 @@ def test_nobody_waits_for_the_grammar_of_another(monkeypatch: pytest.MonkeyPatch
     target.run(500)
     assert [result.sid for result in target.events(Result)].count(1) == 0
     assert {result.sid for result in target.events(Result)} == {2, 3}
+
+
+@pytest.mark.parametrize("rule", Rule)
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_model_inside_the_target_writes_what_the_grammar_allows(rule: Rule, temperature: float) -> None:
+    own = SyntheticRunner(replace(MODEL, step_ms=0.0), side=Side.DRAFT)
+    local = LocalModel(own, Drafter.SYNTHETIC, vocabulary_size=MODEL.vocabulary)
+    target, peer = Bench(model=MODEL, grammars=grammars, local=local), Peer(1, rule=rule)
+    pattern = Grammar.regex("[a-f]{20}(xyz|xya)?")
+    one = law(pattern, temperature=temperature)
+    target.command(open_session(1, law=one, first=peer.commit(LocalOrder(Drafter.SYNTHETIC, 4, 64))))
+    target.run(3000)
+    assert not target.events(Lost)
+    results = target.events(Result)
+    for result in results:
+        peer.take(result)
+    output = peer.output[: peer.output.index(END) + 1]  # what follows a kept end is nobody's
+    assert re.fullmatch("[a-f]{20}(xyz|xya)?", TOKENIZER.decode(output))
+    offered = [token for result in results for token in result.ids]
+    assert len(offered) > 10
+    assert set(TOKENIZER.decode(offered)) <= set("abcdefxyz")
+    assert len(results) < len(peer.output), "candidates were kept"
+    if rule is Rule.MATCH:
+        assert output == plain_text(one, limit=64)
 
 
 def test_an_engine_without_grammars_refuses_them() -> None:
