@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,13 @@ from draft_service.drafters.port import Abilities, Drafter
 from draft_service.folder.bundled import draft_folder
 from foreword.errors import InvalidField
 from foreword.extras import check_installed
+from foreword.grammars.load import load_grammars
+from foreword.grammars.making import MaskMaker
+from foreword.grammars.port import missing
 from foreword.laws.law import Ids
 from foreword.laws.parameters import LawParameters
 from foreword.models.dtype import Dtype
-from foreword.models.source import parse_source
+from foreword.models.source import ModelSource, parse_source
 from foreword.protocol.words import Drafter as Kind
 from foreword.runner.budget import CacheBudget
 from foreword.runner.build import build_runner
@@ -93,7 +97,8 @@ def _model_drafter(config: DrafterConfig) -> ModelDrafter:
         built.cache_tokens,
         on_gpu=kind is Kind.MODEL and _is_gpu(config),
     )
-    return ModelDrafter(built.runner, abilities, config.style, coupled=coupled)
+    masks = _masks(source, config, info.vocabulary_size)
+    return ModelDrafter(built.runner, abilities, config.style, coupled=coupled, masks=masks)
 
 
 def _distilled(config: DrafterConfig, folder: Path) -> ModelDrafter:
@@ -128,7 +133,16 @@ def _distilled(config: DrafterConfig, folder: Path) -> ModelDrafter:
         on_gpu=_is_gpu(config),
     )
     style = replace(config.style, fitted_scales=loaded.card.fitted_scales)
-    return ModelDrafter(runner, abilities, style, loaded.vocabulary, coupled=_coupled(loaded.vocabulary.ids))
+    masks = _masks(parse_source(config.target or loaded.card.target.source), config, info.vocabulary_size)
+    coupled = _coupled(loaded.vocabulary.ids)
+    return ModelDrafter(runner, abilities, style, loaded.vocabulary, coupled=coupled, masks=masks)
+
+
+def _masks(source: ModelSource, config: DrafterConfig, vocabulary_size: int) -> MaskMaker | None:
+    """Return what makes masks over the ids of a model, or of a draft's target; None where the library is missing."""
+    if missing():
+        return None
+    return MaskMaker(partial(load_grammars, source, config.cache, vocabulary_size=vocabulary_size))
 
 
 def _coupled(ids: Ids) -> Coupled:

@@ -13,6 +13,7 @@ from draft_service.core.writing import Drawn
 from draft_service.drafters.choosing import Manner, MatchDraw, Style, choose, margin
 from draft_service.drafters.foresight import LookJob
 from draft_service.drafters.leads import Leads
+from draft_service.drafters.masks import DraftMasks
 from draft_service.drafters.pen import Pen
 from draft_service.drafters.plan import Plan, among_likeliest, argmax, plan_of
 from draft_service.drafters.port import Abilities, CompareJob, ReadJob
@@ -21,6 +22,7 @@ from draft_service.drafters.vocabulary import VocabularyMap
 from foreword.addresses.keys import draft_address
 from foreword.addresses.philox import integers_sought
 from foreword.errors import ForewordError
+from foreword.grammars.making import MaskMaker
 from foreword.laws.law import Ids, Law
 from foreword.laws.parameters import LawParameters
 from foreword.laws.pipeline import LawRows, try_target_laws
@@ -47,8 +49,9 @@ class ModelDrafter:
         vocabulary: VocabularyMap | None = None,
         *,
         coupled: Coupled | None = None,
+        masks: MaskMaker | None = None,
     ) -> None:
-        """Take over `runner`; `coupled` draws from logits at once where nothing edits them."""
+        """Take over `runner`; `coupled` draws from logits at once where nothing edits them, `masks` restricts them."""
         self._runner = runner
         self._abilities = abilities
         self._style = style
@@ -56,6 +59,7 @@ class ModelDrafter:
         self._width = abilities.vocabulary_size if vocabulary is None else len(vocabulary.ids)
         self._coupled = coupled
         self._ids: Ids = np.arange(self._width or 0, dtype=np.int32) if vocabulary is None else vocabulary.ids
+        self._masks = DraftMasks(masks, None if vocabulary is None else vocabulary.ids)
         self._plans: dict[int, Plan] = {}
         self._leads = Leads()
 
@@ -81,6 +85,7 @@ class ModelDrafter:
         """Free a slot."""
         self._plans.pop(slot, None)
         self._leads.forget(slot)
+        self._masks.forget(slot)
         self._runner.close(slot)
 
     def step(self, pens: Sequence[Pen], reads: Sequence[ReadJob]) -> list[Drawn | ForewordError]:
@@ -95,6 +100,7 @@ class ModelDrafter:
         """Open a branch that begins with the first `length` tokens of another slot."""
         self._runner.open(slot, salt=salt)
         self._runner.fork(source, slot, length)
+        self._masks.branch(source, slot)
 
     def look_ahead(
         self, pens: Sequence[Pen], jobs: Sequence[LookJob]
@@ -109,8 +115,7 @@ class ModelDrafter:
         logits = self._runner.forward(batch)
         drawn = self._draw(pens, plans, logits[: len(pens)])
         return drawn, [
-            self._outlook(job.session, plan, rows)
-            for job, plan, rows in zip(jobs, looks, logits[len(pens) :], strict=True)
+            self._outlook(job, plan, rows) for job, plan, rows in zip(jobs, looks, logits[len(pens) :], strict=True)
         ]
 
     def take_over(self, slot: int, branch: int, session: Session, prepared: Session, *, shipped: bool) -> bool:
@@ -136,7 +141,10 @@ class ModelDrafter:
             work = job.compare
             self._runner.truncate(job.slot, work.cached)
             batch.append(Rows(job.slot, work.rows, work.count, plan.parameters.temperature))
-        logits = self._runner.forward(batch)
+        logits = [
+            self._foreseeable(job.slot, job.session, rows, position=job.compare.position, wanted=job.compare.wanted)
+            for job, rows in zip(jobs, self._runner.forward(batch), strict=True)
+        ]
         found = [self._guessed_at_once(*one) for one in zip(jobs, plans, logits, strict=True)]
         others = [i for i, flags in enumerate(found) if flags is None]
         lawful = self._guessed_lawful([(jobs[i], plans[i], logits[i]) for i in others])
@@ -178,10 +186,11 @@ class ModelDrafter:
             batch.append(Rows(pen.slot, pen.rows, 1, plan.parameters.temperature))
         return plans, batch
 
-    def _outlook(self, session: Session, plan: Plan, logits: Logits) -> Outlook | ForewordError:
+    def _outlook(self, job: LookJob, plan: Plan, logits: Logits) -> Outlook | ForewordError:
         """Return what the draft would say after every candidate of a block; `logits` is float32 [γ + 1, V]."""
-        writing = _written(session)
+        session, writing = job.session, _written(job.session)
         ids, base, most = writing.ids, writing.base, RANKS + 1
+        logits = self._foreseeable(job.slot, session, logits, position=base, wanted=ids)
         found: list[Ranking | None] = []
         if plan.manner is Manner.LIKELIEST and plan.unedited_from is not None and base >= plan.unedited_from:
             found = [rank_logits(row[: self._width], self._ids, most=most) for row in logits]
@@ -200,7 +209,14 @@ class ModelDrafter:
         """Draw from logits where that is all there is to it, and go through the law for the others."""
         drawn: list[Drawn | ForewordError] = []
         others: list[int] = []
-        for i, (pen, plan, rows) in enumerate(zip(pens, plans, logits, strict=True)):
+        restricted = [
+            self._restricted(pen.slot, pen.session, rows, position=pen.position, drawn=pen.ids)
+            for pen, rows in zip(pens, logits, strict=True)
+        ]
+        for i, (pen, plan, rows) in enumerate(zip(pens, plans, restricted, strict=True)):
+            if rows is None:  # what comes behind candidates that go nowhere is of no use
+                drawn.append(Drawn((), None, stop=True))
+                continue
             key = pen.session.keys.match
             found = self._at_once(plan, rows[0, : self._width], key, position=pen.position, leads=pen.threshold > 0)
             if found is None:
@@ -212,9 +228,32 @@ class ModelDrafter:
             drawn.append(Drawn((token,), None, confidence=certain))
         if others:
             pens, plans = [pens[i] for i in others], [plans[i] for i in others]
-            for i, one in zip(others, self._draw_lawful(pens, plans, [logits[i] for i in others]), strict=True):
+            lawful = self._draw_lawful(pens, plans, [rows for i in others if (rows := restricted[i]) is not None])
+            for i, one in zip(others, lawful, strict=True):
                 drawn[i] = one
         return drawn
+
+    def _restricted(
+        self,
+        slot: int,
+        session: Session,
+        logits: Logits,
+        *,
+        position: int,
+        drawn: Tokens = (),
+        wanted: Tokens = (),
+    ) -> Logits | None:
+        """Return rows as the session's grammar leaves them; None where it leaves nothing of the first."""
+        mask = self._masks.of(slot, session.law)
+        if mask is None:
+            return logits
+        output = (session.context_from(session.sequence.prompt_len) + drawn)[:position]
+        return self._masks.restricted(mask, logits, output, wanted)
+
+    def _foreseeable(self, slot: int, session: Session, logits: Logits, *, position: int, wanted: Tokens) -> Logits:
+        """Return the rows behind an output position and each wanted token, restricted as far as the grammar says."""
+        rows = self._restricted(slot, session, logits, position=position, wanted=wanted)
+        return logits if rows is None else rows
 
     def _at_once(
         self, plan: Plan, row: Logits, key: bytes | None, *, position: int, leads: bool

@@ -27,7 +27,10 @@ class Plan:
     parameters: LawParameters
     """Of the draft's law."""
     unedited_from: int | None
-    """Output position from which nothing but temperature and cuts comes between logits and law; None for never."""
+    """Output position from which nothing but temperature and cuts comes between logits and law; None for never.
+
+    Logits are those that a grammar has restricted.
+    """
 
 
 def plan_of(rule: Rule, law: LawParameters, keys: DraftKeys, style: Style) -> Plan:
@@ -50,7 +53,7 @@ def among_likeliest(plan: Plan, width: int) -> Plan:
 
 
 def _unedited_from(law: LawParameters) -> int | None:
-    if law.bias or law.banned_ids or law.penalizes or law.grammar is not None:
+    if law.bias or law.banned_ids or law.penalizes:
         return None
     return law.min_tokens if law.stop_ids else 0
 

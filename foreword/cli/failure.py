@@ -23,6 +23,7 @@ _OTHERWISE: Final = {"tls.certificate": "tls_cert", "tls.authority": "tls_ca"}
 _PLACE = re.compile(r":\d+\b")
 """A line of a file, whose fields are no flags."""
 _FIELD = re.compile(r"([a-z_.]+): ")
+_KIND = re.compile(r"[a-z_]+")
 _NAME = re.compile(r"(?:[a-z]+\.)?([a-z]+_[a-z_]+)")
 
 
@@ -64,7 +65,8 @@ def _by_flags(error: ForewordError, flags: Mapping[str, str], words: Sequence[st
     if isinstance(error, InvalidField):
         wanted = error.wanted.replace(_TO_THE_SERVER, "")
         wanted = _NAME.sub(lambda name: flags.get(name[1], name[0]), wanted)
-        return f"{_flag(error.field, flags) or error.field}: got {shown(error.seen)}, wanted {wanted}"
+        name = _form(error, flags) or _flag(error.field, flags) or error.field
+        return f"{name}: got {shown(error.seen)}, wanted {wanted}"
     found = _FIELD.match(error.message)
     # Of errors of other kinds the first word may be a service, and not what was asked for.
     told = error.message.startswith(_UNREACHED) or _UNBOUND in error.message
@@ -74,6 +76,12 @@ def _by_flags(error: ForewordError, flags: Mapping[str, str], words: Sequence[st
         return error.message
     typed = _typed(flag, words) if isinstance(error, DeadlineExceeded) else ""
     return f"{flag}{typed}: {error.message[found.end() :]}"
+
+
+def _form(error: InvalidField, flags: Mapping[str, str]) -> str | None:
+    """Return the flag of the kind of grammar that an error is about, with which what was seen begins."""
+    kind = _KIND.search(shown(error.seen)) if error.field == "law.grammar" else None
+    return None if kind is None else flags.get(kind[0])
 
 
 def _flag(field: str, flags: Mapping[str, str]) -> str | None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from foreword.cli import options, sampling
+from foreword.cli import grammars, options, sampling
 from foreword.cli.explain import show_choice
 from foreword.cli.numbers import read_numbers
 from foreword.cli.output import TextWriter, completion_json, legend, stderr, stdout, summary, write_json
@@ -36,6 +36,11 @@ def command(
     stop_ids: sampling.StopIds = None,
     include_stop: sampling.IncludeStop = None,
     ignore_eos: sampling.IgnoreEos = None,
+    json_schema: grammars.JsonSchema = None,
+    json_object: grammars.JsonObject = False,
+    regex: grammars.Regex = None,
+    choice: grammars.Choice = None,
+    grammar: grammars.Lark = None,
     seed: sampling.Seed = None,
     n: Annotated[int | None, typer.Option("--n", "-n", help="How many continuations.")] = None,
     top_logprobs: Annotated[
@@ -83,6 +88,9 @@ def command(
         gamma_max=gamma_max, rule=rule, drafter=drafter, draft=draft, model=model, request_id=request_id,
         resume=None if resume is None else read_numbers("resume", resume, "token ids with commas, as 504,3247"),
         skip_special_tokens=False if special else None,
+        grammar=grammars.grammar_of(
+            json_schema=json_schema, json_object=json_object, regex=regex, choice=choice, grammar=grammar
+        ),
     )  # fmt: skip
     if chat is False and system is not None:
         raise InvalidField("system", system, "no system message with --raw")

@@ -121,6 +121,12 @@ class LawParameters(_Memo):
         """Whether the law at a position depends on which tokens stand before it, beyond the logits."""
         return self.repetition_penalty != 1.0 or self.presence_penalty != 0.0 or self.frequency_penalty != 0.0
 
+    def fault(self, wanted: str) -> InvalidField:
+        """Return the error of a law that lets no token come: in the name of the grammar, of the bans without one."""
+        if self.grammar is not None:
+            return InvalidField("law.grammar", self.grammar.kind, wanted)
+        return InvalidField("law.banned_ids", f"{len(self.banned_ids)} ids", wanted)
+
     @property
     def edited_ids(self) -> EditedIds:
         """The ids of bias, bans and stops as arrays; made when they are first asked for."""

@@ -124,9 +124,9 @@ def dead_end(rows: LawRows) -> int:
     return rows.width
 
 
-def refuse_dead_end(position: int) -> NoReturn:
-    """Raise the InvalidField of an output position where nothing may come."""
-    raise InvalidField("law", f"no token left at output position {position}", "one that may come")
+def refuse_dead_end(parameters: LawParameters, position: int) -> NoReturn:
+    """Raise the InvalidField of a law under which nothing may come at an output position."""
+    raise parameters.fault(f"what leaves a token that may come: no token left at output position {position}")
 
 
 def _laws(logits: Logits, parameters: LawParameters, best: NDArray[np.intp], largest: NDArray[np.float32]) -> list[Law]:
@@ -149,5 +149,5 @@ def _refuse(rows: LawRows, largest: NDArray[np.float32], *, session: int) -> NoR
     row = next(r for r in np.flatnonzero(~np.isfinite(largest)).tolist() if r == 0 or not _is_dead(rows, largest, r))
     where = f"logits of session {session} of the step, row {row} (output position {rows.first_position + row})"
     if _is_dead(rows, largest, row):
-        refuse_dead_end(rows.first_position + row)
+        refuse_dead_end(rows.parameters, rows.first_position + row)
     raise EngineFailure(f"{where}: got {float(largest[row])!r} as the largest, wanted finite numbers")

@@ -68,6 +68,7 @@ class LossCode(IntEnum):
     PROTOCOL = 3
     DRAINING = 4
     LAW = 5
+    DEAD_END = 6
 
 
 class FinishReason(IntEnum):

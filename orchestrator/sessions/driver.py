@@ -101,8 +101,8 @@ class SessionDriver:
         """Whether the Result before came under a lease."""
         self._limit = Deadline(around.clock, self._overdue)
         self._round: tuple[int, bool, RoundParts, bool]
-        salt = session.request.cache_salt
-        self._target = TargetSeat(self, around.targets, clock=around.clock, limits=around.limits, salt=salt)
+        request, clock = session.request, around.clock
+        self._target = TargetSeat(self, around.targets, request, clock=clock, limits=around.limits)
         self._draft = DraftSeat(self, around.drafts, wish or Wish(), clock=around.clock, limits=around.limits)
 
     # What the request asks for.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from foreword.errors import EngineFailure, ForewordError, Full, InvalidField, Mismatch, ProtocolFault, Unavailable
+from foreword.laws.parameters import LawParameters
 from foreword.protocol.messages import Lost, Refused
 from foreword.protocol.words import LossCode, RefusalCode
 
@@ -26,8 +27,8 @@ def error_of_refusal(refused: Refused, address: str) -> ForewordError:
             return Mismatch(told)
 
 
-def error_of_loss(lost: Lost, address: str) -> ForewordError:
-    """Return the error that a client gets if the session cannot be opened again."""
+def error_of_loss(lost: Lost, address: str, law: LawParameters) -> ForewordError:
+    """Return the error that a client gets if the session, which has this law, cannot be opened again."""
     told = f"target {address}: {lost.message}"
     match lost.code:
         case LossCode.EVICTED:
@@ -40,6 +41,8 @@ def error_of_loss(lost: Lost, address: str) -> ForewordError:
             return Unavailable(told)
         case LossCode.LAW:
             return Mismatch(told)
+        case LossCode.DEAD_END:
+            return law.fault(lost.message)
 
 
 def useless_again(refused: Refused) -> bool:

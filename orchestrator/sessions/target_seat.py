@@ -10,6 +10,7 @@ from foreword.clock import Clock, Timer
 from foreword.errors import ForewordError, Unavailable
 from foreword.protocol.messages import Lost, Refused, Result, TargetEvent, TargetOpened, Tokens
 from foreword.protocol.words import LossCode, RefusalCode
+from orchestrator.core.state import Request
 from orchestrator.pools.avoidance import Avoidance
 from orchestrator.pools.prefixes import Beginning, Beginnings
 from orchestrator.pools.targets import TargetPeer, TargetPool
@@ -49,11 +50,12 @@ class TargetSeat:
     """
 
     def __init__(
-        self, user: TargetUser, pool: TargetPool, *, clock: Clock, limits: SessionLimits, salt: bytes = b""
+        self, user: TargetUser, pool: TargetPool, request: Request, *, clock: Clock, limits: SessionLimits
     ) -> None:
         self._user = user
         self._pool = pool
-        self._beginnings = Beginnings(salt)
+        self._law = request.law
+        self._beginnings = Beginnings(request.cache_salt)
         self._clock = clock
         self._limits = limits
         self._avoidance = Avoidance()
@@ -178,8 +180,10 @@ class TargetSeat:
 
     def _lost(self, lost: Lost) -> None:
         assert self.peer is not None
-        self._error = error_of_loss(lost, self.peer.address)
+        self._error = error_of_loss(lost, self.peer.address, self._law)
         after_us = self._limits.retry_us(self._failures + 1)
+        if lost.code is LossCode.DEAD_END:  # no other target knows better
+            self._law_failures = LAW_FAILURES
         if lost.code is LossCode.LAW:
             self._law_failures += 1
             others = (peer.address for peer in self._pool.peers if peer.up and peer is not self.peer)

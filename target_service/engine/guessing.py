@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from foreword.laws.edits import TokenMask
 from foreword.protocol.messages import LocalOrder
 from foreword.values import replace
 from target_service.core.state import Session
@@ -87,4 +88,10 @@ def _wish(record: Record, most: int, *, at_once: int) -> Wish:
     new = context_from(session, session.told)
     if len(new) > at_once:
         return Wish(record.slot, session, session.told, new[:at_once], most=0)
-    return Wish(record.slot, session, session.told, new, most)
+    return Wish(record.slot, session, session.told, new, most, _mask(record))
+
+
+def _mask(record: Record) -> TokenMask | None:
+    """Return what the session's grammar lets come next, if that is known; a session without its mask will be lost."""
+    known = record.mask is not None and record.mask.done() and record.mask.exception() is None
+    return record.mask.result() if record.mask is not None and known else None

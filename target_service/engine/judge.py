@@ -102,7 +102,7 @@ def _open_ends(evidence: Evidence, verdict: Verdict, rows: LawRows) -> Evidence:
     if rows.mask is None or dead_end(rows) not in evidence.emit:
         return evidence
     if verdict.emitted == dead_end(rows):
-        refuse_dead_end(rows.first_position + verdict.kept)
+        refuse_dead_end(rows.parameters, rows.first_position + verdict.kept)
     return replace(evidence, emit=tuple(None if token == dead_end(rows) else token for token in evidence.emit))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from foreword.errors import EngineFailure, ForewordError, RunnerLost
+from foreword.errors import EngineFailure, ForewordError, InvalidField, RunnerLost
 from foreword.protocol.messages import RoundTiming
 from foreword.protocol.words import LossCode
 from foreword.runner.port import Logits, Runner
@@ -142,7 +142,7 @@ class Stepper:
             if record in opened:
                 self._intake.opened(record, now_us=times.done_us)
             if isinstance(found, ForewordError):
-                outcome = failed(record.session, LossCode.LAW, found.message)
+                outcome = failed(record.session, *_loss(found))
             else:
                 outcome = _outcome(record, finding.work, found, _timing(record, times))
             self._sessions.apply(record, outcome, at_us=times.done_us)
@@ -170,6 +170,13 @@ class Stepper:
         for piece in plan.pieces:
             outcome = lost(piece.record.session, LossCode.RUNNER, reason)
             self._sessions.apply(piece.record, outcome, at_us=now_us)
+
+
+def _loss(error: ForewordError) -> tuple[LossCode, str]:
+    """Return why a session ends that has no law or no token: what its own law is to blame for is so everywhere."""
+    if isinstance(error, InvalidField) and error.field.startswith("law."):
+        return LossCode.DEAD_END, error.wanted
+    return LossCode.LAW, error.message
 
 
 def _outcome(record: Record, work: Work, found: Stepped, timing: RoundTiming) -> Outcome:

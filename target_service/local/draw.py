@@ -9,6 +9,7 @@ from __future__ import annotations
 from foreword.addresses.keys import KEY_BYTES, draft_address, hkdf_sha256
 from foreword.addresses.philox import first_integers
 from foreword.laws.counts import sample, to_counts
+from foreword.laws.edits import TokenMask
 from foreword.laws.law import Law
 from foreword.laws.sampling import sample_match
 from foreword.protocol import digest as digests
@@ -22,10 +23,12 @@ _INFO = b"foreword/v1/random/local draft"
 class Pen:
     """A block in the making for the next step of one session's lease."""
 
-    def __init__(self, session: Session, most: int) -> None:
+    def __init__(self, session: Session, most: int, mask: TokenMask | None = None) -> None:
         """Write up to `most` candidates, fewer where a stop id is drawn."""
         assert session.commit is not None
         self.session = session
+        self.mask = mask
+        """What the session's grammar lets come next."""
         self.left = most
         """How many candidates may still come."""
         self.ids: tuple[int, ...] = ()

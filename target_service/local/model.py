@@ -56,7 +56,7 @@ class LocalModel:
                 rows, ends = self._unread(wish)
                 batch.append(Rows(wish.slot, rows, int(ends), wish.session.law.temperature))
                 if ends:
-                    pens[wish.slot] = Pen(wish.session, self._left(wish))
+                    pens[wish.slot] = Pen(wish.session, self._left(wish), wish.mask)
         while batch:
             drawing = [rows.slot for rows in batch if rows.need]
             logits = [one for rows, one in zip(batch, self._runner.forward(batch), strict=True) if rows.need]
@@ -117,7 +117,7 @@ class LocalModel:
         session = pen.session
         prompt: Tokens = ()
         output: Tokens = ()
-        if session.law.penalizes:
+        if session.law.penalizes or pen.mask is not None:
             length = session.sequence.prompt_len
             text = session.context + pen.ids
             prompt, output = text[:length], text[length:]
@@ -128,6 +128,7 @@ class LocalModel:
             output=output,
             candidates=(),
             first_position=pen.position,
+            mask=pen.mask,
             vocabulary_size=self._width,
         )
 

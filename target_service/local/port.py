@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from foreword.laws.edits import TokenMask
 from foreword.protocol.messages import Tokens
 from foreword.protocol.words import Drafter
 from target_service.core.state import Guess, Session
@@ -28,6 +29,8 @@ class Wish:
     """The tokens behind those."""
     most: int
     """How many candidates are wanted; 0 while the slot lacks more of the text."""
+    mask: TokenMask | None = None
+    """What the session's grammar lets come next; candidates may be any, but those that it bars are refused."""
 
 
 class LocalDrafter(Protocol):

@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from draft_service.drafters.masks import DraftMasks
 from foreword.errors import InvalidField
 from foreword.grammars.library import LibraryGrammars
+from foreword.laws.counts import counts_law, to_counts
 from foreword.laws.edits import TokenMask
 from foreword.laws.law import Law
 from foreword.laws.parameters import Grammar, LawParameters
 from foreword.laws.pipeline import LawRows, target_laws
+from foreword.protocol.messages import SparseCounts
 from foreword.protocol.words import Rule
 from tests.statistical.enumeration import Outcome, Session, State, Style, Tables, Text, text_law
 from tests.statistical.test_exact_rounds import EXACT, PAIRS, up_to
@@ -193,3 +196,44 @@ def test_an_error_behind_a_candidate_must_not_be_that_of_the_block() -> None:
 
     one = session(Rule.BLOCK, Style.COUNTS, WITH_DEAD_ENDS, horizon=5, seen=honest)
     assert distance(replace(one, laws=laws), 5) > SEEN
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedDraft(Masked):
+    """Tables whose draft follows the grammar as well, by what masks the logits of draft models."""
+
+    def draft(self, text: Text) -> Law:
+        return within(self, text)
+
+
+@cache
+def within(tables: Masked, text: Text) -> Law:
+    """Return the draft's law within the grammar; all of it where nothing may come, since these blocks go on."""
+    free = Masked.draft(tables, text)
+    logits = np.log(free.probabilities)[None].astype(np.float32)
+    rows = None if DEAD in text else DraftMasks(None).restricted(mask_of(tables.grammar), logits, text, ())
+    return free if rows is None else target_laws([LawRows(LawParameters(), rows)])[0][0]
+
+
+def drafted_within(rule: Rule, style: Style, grammar: Grammar) -> Session:
+    """Return a session whose target and draft follow a grammar."""
+    one = session(rule, style, grammar, horizon=5, seen=honest)
+    return replace(one, tables=MaskedDraft(len(PIECES), seed=2, grammar=grammar))
+
+
+@every_rule
+@every_grammar
+def test_a_draft_within_the_grammar_is_exact(rule: Rule, style: Style, grammar: Grammar) -> None:
+    assert distance(drafted_within(rule, style, grammar), 5) < EXACT
+
+
+@pytest.mark.parametrize("rule", [Rule.TOKEN, Rule.BLOCK])
+def test_candidates_within_the_grammar_that_claim_another_law(rule: Rule, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted bug: candidates are drawn within the grammar, and counts of the whole law go along."""
+
+    def claimed(tables: Masked, text: Text, bits: int) -> tuple[SparseCounts, Law]:
+        drawn, free = tables.draft(text), Masked.draft(tables, text)
+        return to_counts(free, bits=bits, mass=1.0), counts_law(to_counts(drawn, bits=bits, mass=1.0))
+
+    monkeypatch.setattr("tests.statistical.enumeration._rounded", claimed)
+    assert distance(drafted_within(rule, Style.COUNTS, NEVER_OVER), 5) > SEEN

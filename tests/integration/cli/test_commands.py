@@ -20,8 +20,8 @@ from foreword.cli.demo import Demo
 from foreword.cli.demo_prompts import DemoPrompt
 from foreword.cli.fetching import fetch_models, models_of
 from foreword.client import AsyncClient
-from foreword.errors import EngineFailure, NotFound
-from foreword.laws.parameters import LawParameters
+from foreword.errors import EngineFailure, InvalidField, NotFound
+from foreword.laws.parameters import Grammar, LawParameters
 from foreword.protocol.activity import Activity
 from foreword.protocol.generation import Chat, GenerateRequest, Message
 from foreword.protocol.words import Drafter, Rule
@@ -77,6 +77,39 @@ def test_generate_passes_every_field_on(cli):
             wrong = cli("generate", "Hi", "--raw", flag, value, "--address", server.address)
             assert wrong.status == 2
             assert wrong.err.startswith(f"{flag}: got '{value}', wanted {wanted}")
+
+
+def test_generate_asks_for_a_form(cli, tmp_path):
+    schema, lark = tmp_path / "schema.json", tmp_path / "a.lark"
+    schema.write_text('{"type": "object"}')
+    lark.write_text('start: "a"\n')
+    with MockServer(Reply("{}")) as server:
+
+        def asked(*argv):
+            return cli("generate", "Hi", "--raw", "--address", server.address, *argv)
+
+        for argv, grammar in (
+            (("--json-schema", str(schema)), Grammar("json_schema", '{"type": "object"}')),
+            (("--json-object",), Grammar.json_object()),
+            (("--regex", "a+"), Grammar.regex("a+")),
+            (("--choice", "yes", "--choice", "no"), Grammar.choice(["yes", "no"])),
+            (("--grammar", str(lark)), Grammar.lark('start: "a"\n')),
+        ):
+            assert asked(*argv).status == 0
+            assert server.requests[-1].law == LawParameters(grammar=grammar)
+        for argv, told in (
+            (("--regex", "a", "--json-object"), "--json-object: got True, wanted one form of the text, and --regex is"),
+            (("--json-schema", "/nowhere", "--regex", "a"), "--regex: got 'a', wanted one form of the text, and --jso"),
+            (("--json-schema", "/nowhere"), "--json-schema: got '/nowhere', wanted a file that can be read"),
+            (("--grammar", str(tmp_path)), f"--grammar: got '{tmp_path}', wanted a file that can be read"),
+        ):
+            wrong = asked(*argv)
+            assert (wrong.status, wrong.err[: len(told)]) == (2, told)
+    for grammar, flag in ((Grammar.regex("(a"), "--regex"), (Grammar.lark("("), "--grammar")):
+        error = InvalidField("law.grammar", grammar.kind, "one that can be followed: unclosed group")
+        with MockServer(Reply(error=error)) as server:
+            wrong = cli("generate", "Hi", "--raw", "--address", server.address, "--regex", "(a")
+            assert wrong.err == f"{flag}: got '{grammar.kind}', wanted one that can be followed: unclosed group\n"
 
 
 def test_top_looks_once_where_there_is_no_terminal(cli):

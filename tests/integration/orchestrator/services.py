@@ -86,10 +86,13 @@ def start_orchestrator(
 
 
 @asynccontextmanager
-async def deployment(folder: Path, *, targets: int = 1, drafts: int = 1, **settings: Any) -> AsyncIterator[Deployment]:
+async def deployment(
+    folder: Path, *, targets: int = 1, drafts: int = 1, model: str | None = None, **settings: Any
+) -> AsyncIterator[Deployment]:
+    served = {} if model is None else {"model": model}
     async with AsyncExitStack() as stack:
-        running_targets = [start_target(folder, f"target{i}") for i in range(targets)]
-        running_drafts = [start_draft(folder, f"draft{i}") for i in range(drafts)]
+        running_targets = [start_target(folder, f"target{i}", **served) for i in range(targets)]
+        running_drafts = [start_draft(folder, f"draft{i}", **served) for i in range(drafts)]
         for service in (*running_targets, *running_drafts):
             stack.push_async_callback(service.stop)
         for service in (*running_targets, *running_drafts):

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from foreword.client import AsyncClient
-from foreword.errors import InvalidField, Mismatch
+from foreword.errors import InvalidField
 from foreword.laws.parameters import Grammar
 from foreword.models.source import parse_source
 from foreword.models.synthetic_tokenizer import synthetic_tokenizer
@@ -142,7 +142,7 @@ async def test_a_grammar_needs_an_end(client: AsyncClient) -> None:
 
 async def test_nothing_may_come_is_told_with_and_without_candidates(client: AsyncClient) -> None:
     for gamma in (0, 4):
-        with pytest.raises(Mismatch, match="no token left at output position"):
+        with pytest.raises(InvalidField, match=r"^law\.grammar: got 'regex', .* no token left at output position 4"):
             await client.generate(PROMPT, grammar=Grammar.regex("a{4}"), min_tokens=9, gamma=gamma, timeout_s=60)
     assert (await client.generate(PROMPT, grammar=Grammar.regex("a{4}"), gamma=4)).text == "aaaa"
 

@@ -15,16 +15,19 @@ from tests.integration.orchestrator.web import client_of, web
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "http.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 COMMANDS = re.findall(r"```\n(curl .*?)```", PAGE, re.DOTALL)
+LETTERS = "synthetic:vocab=400,letters=1,eos=0.001,step_ms=0.5,agreement=0.8,seed=3,context=1024"
 URL = "http://127.0.0.1:8000"
 
 
 async def test_what_the_page_shows_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(PYTHON) == 2
-    async with web(tmp_path, trust=("all",)) as served:
+    assert len(PYTHON) == 3
+    async with web(tmp_path, model=LETTERS, trust=("all",)) as served:
         for block in PYTHON:
             code = compile(block.replace(URL, served.url), "docs/http.md", "exec")
             await asyncio.to_thread(exec, code, {"__name__": "page"})
-        assert " w" in capsys.readouterr().out
+        shown = capsys.readouterr().out.splitlines()  # between lines of the log
+        for form in ("name='.*' red=[0-9]+", "#[0-9a-f]{6}", "red|green", r"\(*x\)*"):
+            assert any(re.fullmatch(form, line) for line in shown)
         if shutil.which("curl") is None:
             return
         for command in COMMANDS:

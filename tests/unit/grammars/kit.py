@@ -1,7 +1,9 @@
-"""A tokenizer of single letters and a few longer pieces, and the grammars over it."""
+"""A tokenizer of single letters and a few longer pieces, the grammars over it, and executors that make masks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import cache
+from typing import Any
 
 from foreword.grammars.library import LibraryGrammars
 from foreword.models.tokenizer import ChatMessage, TextStream
@@ -47,3 +49,31 @@ def ids(*pieces: str) -> tuple[int, ...]:
 def grammars(vocabulary_size: int = len(WORDS)) -> LibraryGrammars:
     """Return the grammars over `WORDS`."""
     return LibraryGrammars(Letters(), vocabulary_size=vocabulary_size)
+
+
+class AtOnce:
+    """An executor that does everything at once."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def submit(self, call: Callable[..., Any], *args: object) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(call(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class Never(AtOnce):
+    """An executor that is never done with the grammar that is compiled first."""
+
+    def __init__(self, *_: object) -> None:
+        self.first = True
+
+    def submit(self, call: Callable[..., Any], *args: object) -> Future[Any]:
+        if self.first:
+            self.first = False
+            return Future()
+        return super().submit(call, *args)

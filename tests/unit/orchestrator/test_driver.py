@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foreword.errors import EngineFailure, Full, InvalidField, Mismatch, Unavailable
+from foreword.laws.parameters import Grammar
 from foreword.protocol.messages import Advance, Commit, DraftClose, LinkState, TargetClose, TargetOpen, Trace
 from foreword.protocol.words import FinishReason, LossCode, RefusalCode
 from foreword.values import replace
@@ -201,6 +202,27 @@ def test_a_law_that_cannot_be_computed_anywhere_ends_the_request_with_its_reason
     world.clock.run()
     assert world.clock.waiting == 0
     assert not any(server.peer._members for server in (*world.fake_targets, *world.fake_drafts))
+
+
+@pytest.mark.parametrize("drafts", [0, 1])
+@pytest.mark.parametrize("grammar", [None, Grammar.regex("ab")])
+def test_where_nothing_may_come_no_other_target_is_asked(grammar: Grammar | None, drafts: int) -> None:
+    world = World(targets=2, drafts=drafts)
+    for target in world.fake_targets:
+        target.lawless = (*PROMPT, *text_after(PROMPT, 10)).__eq__
+        target.lawless_code = LossCode.DEAD_END
+    session = world.session()
+    law = replace(session.request.law, grammar=grammar, banned_ids=(1, 2))
+    _, recorder = world.drive(replace(session, request=replace(session.request, law=law)))
+    world.clock.run_for(2_000_000)
+    assert isinstance(recorder.error, InvalidField)
+    named = ("law.banned_ids", "2 ids") if grammar is None else ("law.grammar", "regex")
+    assert (recorder.error.field, recorder.error.seen, recorder.error.wanted) == (*named, "no token left")
+    assert tuple(recorder.tokens) == text_after(PROMPT, 10)
+    opens = [sum(isinstance(c, TargetOpen) for c in target.sent) for target in world.fake_targets]
+    assert sorted(opens) == [0, 1]
+    world.clock.run()
+    assert world.clock.waiting == 0
 
 
 def test_a_target_that_alone_computes_no_laws_costs_no_request() -> None:

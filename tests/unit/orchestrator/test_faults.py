@@ -46,7 +46,8 @@ def faults(world: World, chance: random.Random, drivers: list[SessionDriver]) ->
     def mute() -> None:
         draft.silent_to_target = not draft.silent_to_target
 
-    codes = [code for code in LossCode if code is not LossCode.LAW]  # which ends a request the second time
+    ends = (LossCode.LAW, LossCode.DEAD_END)  # the request itself: the second time, or the first
+    codes = [code for code in LossCode if code not in ends]
     lose = lambda: target.lose(chance.choice(codes)) if target.alive else None  # noqa: E731
     return [toggle(target), toggle(draft), toggle(draft), refuse, stick, pause, pause, slow, mute, lose, lose]
 

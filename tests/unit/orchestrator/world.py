@@ -142,6 +142,7 @@ class FakeTarget(FakeServer):
     gamma_max = 16
     lawless: Callable[[tuple[int, ...]], bool] | None = None
     """Behind which tokens it cannot compute a law."""
+    lawless_code = LossCode.LAW
 
     def info(self) -> ServerInfo:
         return replace(
@@ -239,7 +240,7 @@ class FakeTarget(FakeServer):
             session = self.sessions[sid]
             rows = [session.context + work.candidates[:n] for n in range(work.need)]
             if self.lawless is not None and any(map(self.lawless, rows)):
-                self.apply(sid, step.failed(session, LossCode.LAW, "no token left"))
+                self.apply(sid, step.failed(session, self.lawless_code, "no token left"))
                 continue
             own = [next_token(row) for row in rows]
             if session.proposal is None:

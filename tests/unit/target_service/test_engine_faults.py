@@ -63,7 +63,7 @@ def test_a_law_under_which_nothing_may_come_costs_its_session_only() -> None:
     bench.command(open_session(1, law=law, first=bad.plain(3)), open_session(2, first=good.plain(3)))
     bench.run(300)
     (lost,) = bench.events(Lost)
-    assert (lost.sid, lost.code) == (1, LossCode.LAW)
+    assert (lost.sid, lost.code) == (1, LossCode.DEAD_END)
     assert "no token left" in lost.message
     assert [r.sid for r in bench.events(Result)] == [2, 2, 2]
 
