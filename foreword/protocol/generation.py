@@ -16,7 +16,7 @@ from foreword.protocol.words import Drafter, FinishReason, Rule, TokenSource
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a chat; `role` is system, user or assistant, as the model's template has it."""
+    """One turn of a chat; `role` is system, user, assistant, tool, or one that the model's template names."""
 
     role: str
     content: str

@@ -40,7 +40,7 @@ def public_name(field: str, body: Generating) -> str:
     plain = _INDEX.sub("", field).removeprefix("law.").removeprefix("speculation.")
     if plain.startswith("grammar"):
         return grammar_field(body)
-    if isinstance(body, ChatRequest) and (plain in _TURNS or plain.startswith("messages")):
+    if isinstance(body, ChatRequest) and plain in _TURNS:
         return "messages"
     if isinstance(body, CompletionRequest):
         plain = {"top_logprobs": "logprobs", "text": "prompt", "tokens": "prompt", "input": "prompt"}.get(plain, plain)

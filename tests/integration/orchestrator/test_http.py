@@ -191,6 +191,7 @@ async def test_errors_with_openais_client(client: openai.AsyncOpenAI) -> None:
         ({"extra_body": {"stop_token_ids": [64]}}, "stop_token_ids"),
         ({"logit_bias": {"64": 1}}, "logit_bias"),
         ({"messages": [{"role": "user", "content": "w1 " * 600}]}, "messages"),
+        ({"messages": [*TURNS, {"role": "wizard", "content": "w1"}]}, "messages[1].role"),
         ({"n": 17}, "n"),
     ):
         with pytest.raises(openai.BadRequestError) as wrong:
@@ -248,6 +249,16 @@ async def test_what_operators_ask(plain: httpx2.AsyncClient) -> None:
     assert "foreword_requests_total" in metrics.text
 
 
+@pytest.mark.parametrize("path", ["/health", "/ping", "/version", "/info", "/v1/models", "/openapi.json", "/", "/no"])
+async def test_head_answers_as_get_does_without_a_body(plain: httpx2.AsyncClient, path: str) -> None:
+    head, get = await plain.head(path), await plain.get(path)
+    assert (head.status_code, head.content) == (get.status_code, b"")
+    assert head.headers["content-type"] == get.headers["content-type"]
+    if path != "/info":  # which tells of round trips as they are at the moment
+        assert head.headers["content-length"] == str(len(get.content))
+    assert (await plain.head("/v1/completions")).headers["allow"] == "POST"
+
+
 async def test_models(client: openai.AsyncOpenAI) -> None:
     assert [model.id for model in (await client.models.list()).data] == ["mine", "synthetic"]
     assert (await client.models.retrieve("mine")).owned_by == "foreword"
@@ -265,6 +276,7 @@ async def test_tokens_there_and_back(plain: httpx2.AsyncClient) -> None:
         ("/tokenize", {}, "prompt"),
         ("/tokenize", {"prompt": "\ud800"}, "prompt"),
         ("/tokenize", {"messages": []}, "messages"),
+        ("/tokenize", {"messages": [{"role": "wizard", "content": "w1"}]}, "messages[0].role"),
         ("/tokenize", {"prompt": "a", "model": "x"}, "model"),
     ):
         answer = await plain.post(path, content=json.dumps(body), headers={"content-type": "application/json"})
