@@ -90,7 +90,8 @@ def ports_agree(objects: list[Manifest]) -> Iterator[str]:
             yield f"{workload.name}: ports {ports}, settings listen on {wanted} and {health}"
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
             asked = container.get(probe, {})
-            if "httpGet" not in asked and asked.get("grpc", {}).get("port") != health:  # with TLS the other refuses them
+            over_http = "httpGet" in asked
+            if not over_http and asked.get("grpc", {}).get("port") != health:  # with TLS the other refuses them
                 yield f"{workload.name}: {probe} does not ask port {health}"
         for service in named(objects, "Service", workload.name):
             entries = {entry["name"]: entry for entry in service["spec"]["ports"]}
