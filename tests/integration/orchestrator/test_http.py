@@ -143,6 +143,30 @@ async def test_what_stops_an_output(client: openai.AsyncOpenAI) -> None:
     assert cut.usage.completion_tokens == len(before.split())
 
 
+@pytest.mark.parametrize("gamma", [0, 5])
+async def test_a_stop_text_ends_all_that_is_told_of_the_output(client: openai.AsyncOpenAI, gamma: int) -> None:
+    """Text, ids, sources, log-probabilities and usage end at the same token, streamed and not."""
+    fields = GREEDY | {"max_tokens": 60, "prompt": "w5", "logprobs": 2}
+    extras: dict[str, Any] = {"return_token_ids": True, "return_token_sources": True, "speculative": {"gamma": gamma}}
+    whole = (await client.completions.create(**fields, extra_body=extras)).choices[0].text
+    stop = whole[len(whole) // 2 : len(whole) // 2 + 8]
+    cut = await client.completions.create(**fields, stop=stop, extra_body=extras)
+    (choice,), told = cut.choices, cut.choices[0].model_extra or {}
+    assert choice.text == whole[: whole.index(stop)]
+    assert choice.logprobs is not None
+    assert cut.usage is not None
+    count = cut.usage.completion_tokens
+    assert count == len(told["token_ids"]) == len(told["token_sources"]) == len(choice.logprobs.tokens or ())
+    assert "".join(choice.logprobs.tokens or ())[: len(choice.text)] == choice.text
+    assert len("".join(choice.logprobs.tokens[:-1] or ())) < len(choice.text), "the last token is of the text"
+    assert ("draft" in told["token_sources"]) == (gamma > 0)
+    stream = await client.completions.create(**fields, stop=stop, extra_body=extras, stream=True)
+    chunks = [chunk.choices[0] async for chunk in stream]
+    assert "".join(chunk.text for chunk in chunks) == choice.text
+    assert sum(len(chunk.logprobs.tokens or ()) for chunk in chunks if chunk.logprobs) == count
+    assert chunks[-1].finish_reason == choice.finish_reason == "stop"
+
+
 async def test_speculation_is_the_requests_to_say(client: openai.AsyncOpenAI) -> None:
     asked = {"return_token_ids": True, "return_token_sources": True}
     many = GREEDY | {"max_tokens": 100}

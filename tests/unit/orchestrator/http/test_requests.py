@@ -127,6 +127,7 @@ def test_parts_of_a_message_are_one_text_and_developers_are_systems() -> None:
         ("a", ["a"]),
         (["a", "b"], ["a", "b"]),
         ([1, 2], [TokenPrompt((1, 2))]),
+        ([0], [TokenPrompt((0,))]),
         ([[1, 2], [3]], [TokenPrompt((1, 2)), TokenPrompt((3,))]),
     ],
 )
