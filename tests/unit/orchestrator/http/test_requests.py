@@ -216,8 +216,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("completion", {"prompt": [-1]}, "prompt"),
     ("completion", {"prompt": "\ud800"}, "prompt"),
     ("completion", {"logprobs": 129}, "logprobs"),
-    ("completion", {"logprobs": 1, "echo": True}, "logprobs"),
-    ("completion", {"max_tokens": 0}, "max_tokens"),
+    ("completion", {"logprobs": -1, "echo": True}, "logprobs"),
+    ("completion", {"max_tokens": -1}, "max_tokens"),
 ]
 
 
