@@ -25,6 +25,7 @@ from foreword.models.source import check_words, is_synthetic
 from foreword.protocol.words import Drafter
 from foreword.runner.budget import PAGE_SIZE, CacheBudget
 from foreword.settings.base import ServerSettings, start_timeout
+from foreword.settings.checks import check_all
 from foreword.settings.environment import cache_folder
 from foreword.settings.fields import setting
 from foreword.wire.limits import longest_block
@@ -145,11 +146,11 @@ class DraftSettings(ServerSettings):
 
     def check_files(self) -> None:
         """Raise what the server's files raise, and NotFound or Mismatch for a path without a model."""
-        super().check_files()
-        if self.model not in ("", BUNDLED):
-            check_there(self.model, distilled=True)
-        if self.target:
-            check_there(self.target, field="target")
+        check_all(
+            super().check_files,
+            lambda: None if self.model in ("", BUNDLED) else check_there(self.model, distilled=True),
+            lambda: check_there(self.target, field="target") if self.target else None,
+        )
 
     def model_post_init(self, _: object) -> None:
         if self.drafter is DrafterChoice.LOOKUP and self.model:

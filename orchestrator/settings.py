@@ -9,6 +9,7 @@ from pydantic_settings import SettingsConfigDict
 from foreword.errors import InvalidField
 from foreword.rpc.tls import is_loopback
 from foreword.settings.base import ServerSettings
+from foreword.settings.checks import check_all
 from foreword.settings.fields import CommaList, setting
 from orchestrator.http.settings import HttpSettings
 from orchestrator.pools.drafts import Trust
@@ -102,24 +103,30 @@ class OrchestratorSettings(ServerSettings):
     http: HttpSettings = HttpSettings()
 
     def model_post_init(self, _: object) -> None:
-        if not self.targets:
-            raise InvalidField("targets", "", "at least one address of a target")
+        plaintext = not (self.tls.enabled or self.insecure)
+        check_all(
+            self._check_gamma,
+            self._check_waits,
+            lambda: _check_targets(self.targets, plaintext=plaintext),
+            lambda: _check_addresses("drafts", self.drafts, plaintext=plaintext),
+            self._check_trust,
+            lambda: self.http.check_exposure(tls=self.tls.enabled, insecure=self.insecure),
+        )
+
+    def check_files(self) -> None:
+        check_all(super().check_files, self.http.check_files)
+
+    def _check_gamma(self) -> None:
         if self.gamma is not None and self.gamma > self.gamma_max:
             raise InvalidField("gamma", self.gamma, f"at most gamma_max, {self.gamma_max}")
         if self.gamma_min > self.gamma_max:
             raise InvalidField("gamma_min", self.gamma_min, f"at most gamma_max, {self.gamma_max}")
         if self.gamma is not None and self.gamma < self.gamma_min:
             raise InvalidField("gamma", self.gamma, f"at least gamma_min, {self.gamma_min}")
+
+    def _check_waits(self) -> None:
         if self.wait_min_ms > self.wait_max_ms:
             raise InvalidField("wait_min_ms", self.wait_min_ms, f"at most wait_max_ms, {self.wait_max_ms:g}")
-        for field in ("targets", "drafts"):
-            _check_addresses(field, getattr(self, field), plaintext=not (self.tls.enabled or self.insecure))
-        self._check_trust()
-        self.http.check_exposure(tls=self.tls.enabled, insecure=self.insecure)
-
-    def check_files(self) -> None:
-        super().check_files()
-        self.http.check_files()
 
     def _check_trust(self) -> None:
         words = {"all", "none"} & set(self.trust)
@@ -134,6 +141,12 @@ class OrchestratorSettings(ServerSettings):
         if self.trust == ("all",):
             return Trust(everyone=True)
         return Trust(sources=frozenset(self.trust) - {"none"})
+
+
+def _check_targets(targets: tuple[str, ...], *, plaintext: bool) -> None:
+    if not targets:
+        raise InvalidField("targets", "", "at least one address of a target")
+    _check_addresses("targets", targets, plaintext=plaintext)
 
 
 def _check_addresses(field: str, addresses: tuple[str, ...], *, plaintext: bool) -> None:

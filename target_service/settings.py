@@ -13,6 +13,7 @@ from foreword.models.dtype import EXACT, Dtype, check_exact
 from foreword.models.local import check_there
 from foreword.models.source import check_words, is_synthetic
 from foreword.settings.base import ServerSettings, start_timeout
+from foreword.settings.checks import check_all
 from foreword.settings.fields import setting
 from target_service.core.policy import StepPolicyName
 
@@ -102,10 +103,12 @@ class TargetSettings(ServerSettings):
 
     def check_files(self) -> None:
         """Raise what the server's files raise, and NotFound or Mismatch for a path without a model."""
-        super().check_files()
-        check_there(self.model)
-        if self.local_drafter not in ("lookup", "none"):
-            check_there(self.local_drafter, field="local_drafter")
+        drafter = self.local_drafter
+        check_all(
+            super().check_files,
+            lambda: check_there(self.model),
+            lambda: None if drafter in ("lookup", "none") else check_there(drafter, field="local_drafter"),
+        )
 
     def model_post_init(self, _: object) -> None:
         check_words(self.model)

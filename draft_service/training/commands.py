@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from foreword.cli.commands import new_app
+from foreword.cli.interrupts import quietly_interrupted
 from foreword.cli.numbers import read_numbers
 from foreword.extras import check_installed
 from foreword.models.dtype import Dtype, exact_dtype
@@ -122,6 +123,7 @@ def _work() -> Any:
     """Return the module that needs torch, or raise NotFound with how it is installed."""
     check_installed("torch", "transformers")
     configure_logs(LogLevel.WARNING, LogFormat.AUTO, stream=sys.stderr)
-    from draft_service.training import work
+    with quietly_interrupted():
+        from draft_service.training import work
 
     return work

@@ -154,6 +154,8 @@ def evaluate(draft: Path, target: TargetChoice, on: Measuring, *, write: bool, a
 def export(draft: str, out: Path, *, target: str) -> None:
     """Write a draft as a plain model; raises InvalidField for what is no distilled draft."""
     folder = _distilled(draft)
+    if target:
+        check_there(target, field="target")
     make_folder(out, field="out")
     if any(out.iterdir()):
         raise InvalidField("out", str(out), "a folder that is empty or not there yet")

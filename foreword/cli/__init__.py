@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-_INTERRUPTED = 130
+from foreword.cli.interrupts import EXIT_INTERRUPTED, quietly_interrupted
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -16,18 +16,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(sys.argv[1:] if argv is None else argv)
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return EXIT_INTERRUPTED
 
 
 def _run(argv: Sequence[str]) -> int:
-    from foreword.extras import missing_extra
-    from foreword.settings.environment import use_direct_poller, use_own_kernels
+    with quietly_interrupted():
+        from foreword.extras import missing_extra
+        from foreword.settings.environment import use_direct_poller, use_own_kernels
 
-    use_direct_poller()
-    use_own_kernels()
-    try:
-        from foreword.cli.app import run
-    except ModuleNotFoundError as error:
-        sys.stderr.write(f"foreword: {missing_extra(error)}\n")
-        return 1
+        use_direct_poller()
+        use_own_kernels()
+        try:
+            from foreword.cli.app import run
+        except ModuleNotFoundError as error:
+            sys.stderr.write(f"foreword: {missing_extra(error)}\n")
+            return 1
     return run(argv)

@@ -14,6 +14,7 @@ import typer.core
 from foreword._version import __version__
 from foreword.cli.commands import Commands, group, new_app
 from foreword.cli.failure import failure_line
+from foreword.cli.interrupts import EXIT_INTERRUPTED
 from foreword.cli.usage import flags_of, usage_line
 from foreword.errors import ForewordError, InvalidField
 from foreword.extras import missing_extra
@@ -25,7 +26,7 @@ GROUPS = {
 }
 """Commands that only hold others; their entry points are in the group `foreword.commands.NAME`."""
 
-EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+EXIT_FAILED, EXIT_USAGE = 1, 2
 
 
 def run(argv: Sequence[str], *, found: Iterable[EntryPoint] | None = None) -> int:

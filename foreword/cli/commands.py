@@ -9,6 +9,7 @@ from typing import Any
 import typer
 import typer.core
 
+from foreword.cli.interrupts import quietly_interrupted
 from foreword.errors import NotFound
 from foreword.extras import missing_extra
 
@@ -52,7 +53,8 @@ def new_app(*, completion: bool = False) -> typer.Typer:
 def _load(entry: EntryPoint) -> Any:
     """Return the command of an entry point, which names a function or a typer app."""
     try:
-        loaded = entry.load()
+        with quietly_interrupted():
+            loaded = entry.load()
     except ModuleNotFoundError as error:
         loaded = _unavailable(entry.name, missing_extra(error))
     if not isinstance(loaded, typer.Typer):

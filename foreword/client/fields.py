@@ -134,7 +134,8 @@ READERS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(("temperature", "repetition_penalty", "presence_penalty", "frequency_penalty"), _number),
     **dict.fromkeys(("top_p", "min_p"), optional(_number)),
     **dict.fromkeys(
-        ("top_k", "max_tokens", "seed", "top_logprobs", "gamma", "gamma_min", "gamma_max"), optional(_integer)
+        ("top_k", "max_tokens", "seed", "top_logprobs", "prompt_logprobs", "gamma", "gamma_min", "gamma_max"),
+        optional(_integer),
     ),
     **dict.fromkeys(("min_tokens", "n"), _integer),
     **dict.fromkeys(("include_stop", "ignore_eos", "echo", "one_token_per_event", "skip_special_tokens"), _flag),

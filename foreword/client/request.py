@@ -44,6 +44,7 @@ class RequestFields(TypedDict, total=False):
     seed: int | None
     n: int | None
     top_logprobs: int | None
+    prompt_logprobs: int | None
     echo: bool | None
     gamma: int | None
     gamma_min: int | None

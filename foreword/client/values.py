@@ -59,6 +59,7 @@ def _message(item: object) -> Message:
 
 _OWN: Final = (
     *("request_id", "model", "max_tokens", "stop", "include_stop", "ignore_eos", "seed", "n", "top_logprobs", "echo"),
+    "prompt_logprobs",
     *("resume", "one_token_per_event", "trace", "cache_salt", "skip_special_tokens"),
 )
 _law: Final = record(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from foreword.errors import InvalidField
 from foreword.laws.edits import Logits
 from foreword.laws.law import TargetLaw
 from foreword.laws.nucleus import descending, pick
@@ -42,6 +43,18 @@ def log_probabilities(
     ]
 
 
+def raw_log_probabilities(logits: NDArray[np.float32], tokens: Sequence[int], *, top: int) -> LogProbabilities:
+    """Return log-probabilities of tokens under float32[n, V] logits, row by row: temperature 1, nothing cut or edited.
+
+    Raises InvalidField for logits that are no numbers.
+    """
+    tables = [_softmax_logs(row) for row in logits]
+    return LogProbabilities(
+        chosen=tuple(float(table[token]) for table, token in zip(tables, tokens, strict=True)),
+        top=tuple(_top(row, table, top) for row, table in zip(logits, tables, strict=True)) if top else (),
+    )
+
+
 def logit_margin(logits: NDArray[np.float32]) -> float:
     """Return the difference of the two largest of float32[V] logits, in nats at temperature 1."""
     if len(logits) < 2:
@@ -55,12 +68,19 @@ def _row_logs(logits: Logits, law: TargetLaw, *, greedy: bool) -> NDArray[np.flo
     if law.size == 1 and law.token_at(0) >= len(logits):
         return np.full(len(logits), FLOOR)  # nothing may come here
     if greedy:
-        shifted = logits.astype(np.float64) - float(logits.max())
-        return np.maximum(shifted - math.log(float(np.exp(shifted).sum())), FLOOR)
+        return _softmax_logs(logits)
     logs = np.full(len(logits), FLOOR)
     with np.errstate(divide="ignore"):
         logs[law.support] = np.maximum(np.log(law.probabilities), FLOOR)
     return logs
+
+
+def _softmax_logs(logits: Logits) -> NDArray[np.float64]:
+    largest = float(logits.max())
+    if not math.isfinite(largest):
+        raise InvalidField("logits", largest, "finite numbers")
+    shifted = logits.astype(np.float64) - largest
+    return np.maximum(shifted - math.log(float(np.exp(shifted).sum())), FLOOR)
 
 
 def _top(logits: Logits, logs: NDArray[np.float64], count: int) -> tuple[tuple[int, float], ...]:

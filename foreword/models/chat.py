@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NoReturn
 
@@ -13,7 +13,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from foreword.errors import InvalidField
-from foreword.models.tokenizer import ChatMessage
+from foreword.models.tokenizer import ChatMessage, check_roles
 
 
 class ChatTemplate:
@@ -27,6 +27,7 @@ class ChatTemplate:
         environment.globals["raise_exception"] = _refuse
         environment.globals["strftime_now"] = _now
         try:
+            self._roles = tuple(_compared_roles(environment.parse(source)))
             self._template = environment.from_string(source)
         except TemplateSyntaxError as error:
             raise InvalidField("chat template", source[:40], f"Jinja ({error})") from error
@@ -34,6 +35,7 @@ class ChatTemplate:
 
     def render(self, messages: Sequence[ChatMessage]) -> str:
         """Return the text of a conversation up to where the assistant answers; raise InvalidField if it is refused."""
+        check_roles(messages, self._roles)
         plain = [{"role": message.role, "content": message.content} for message in messages]
         values = {"messages": plain, "tools": None, "documents": None, "add_generation_prompt": True}
         try:
@@ -51,6 +53,22 @@ class _Generation(Extension):
     def parse(self, parser: Parser) -> list[nodes.Node]:
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _compared_roles(template: nodes.Template) -> Iterator[str]:
+    """Yield the words that a template compares a role with: what it knows beside the usual ones."""
+    for comparison in template.find_all(nodes.Compare):
+        sides = (comparison.expr, *(operand.expr for operand in comparison.ops))
+        if any(_is_role(side) for side in sides):
+            words = (word for side in sides for word in (side, *side.find_all(nodes.Const)) if not _is_role(side))
+            yield from (word.value for word in words if isinstance(word, nodes.Const) and isinstance(word.value, str))
+
+
+def _is_role(expression: nodes.Expr) -> bool:
+    match expression:
+        case nodes.Getattr(attr="role") | nodes.Getitem(arg=nodes.Const(value="role")):
+            return True
+    return False
 
 
 def _to_json(value: Any, indent: int | None = None) -> str:

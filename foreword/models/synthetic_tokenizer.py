@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from foreword.models.synthetic import SyntheticModel
-from foreword.models.tokenizer import ChatMessage, TextStream, digest_of
+from foreword.models.tokenizer import ChatMessage, TextStream, check_roles, digest_of
 from foreword.protocol.digest import EMPTY, extend
 
 _LETTERS = "".join(map(chr, range(0x20, 0x7F)))
@@ -54,7 +54,8 @@ class SyntheticTokenizer:
         return tuple(self._id(word) for word in text.split())
 
     def chat(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
-        """Return the ids of all roles and contents in order."""
+        """Return the ids of all roles and contents in order; raises InvalidField for a role that is none."""
+        check_roles(messages)
         return self.encode(" ".join(f"{message.role} {message.content}" for message in messages) + " assistant")
 
     def decode(self, ids: Sequence[int]) -> str:

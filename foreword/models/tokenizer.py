@@ -6,7 +6,12 @@ import hashlib
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+
+from foreword.errors import InvalidField
+
+ROLES: Final = ("system", "user", "assistant", "tool")
+"""Roles of a conversation; a chat template may know more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,14 @@ class Tokenizer(Protocol):
 
     def stream(self) -> TextStream:
         """Start the text of a new output."""
+
+
+def check_roles(messages: Iterable[ChatMessage], more: Iterable[str] = ()) -> None:
+    """Raise InvalidField for a role that is neither one of `ROLES` nor one of `more`: templates write any word."""
+    known = dict.fromkeys((*ROLES, *more))
+    for place, message in enumerate(messages):
+        if message.role not in known:
+            raise InvalidField(f"messages[{place}].role", message.role, f"one of {', '.join(known)}")
 
 
 def digest_of(pieces: Iterable[bytes], special_ids: Iterable[int]) -> str:

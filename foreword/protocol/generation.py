@@ -16,7 +16,7 @@ from foreword.protocol.words import Drafter, FinishReason, Rule, TokenSource
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a chat; `role` is system, user or assistant, as the model's template has it."""
+    """One turn of a chat; `role` is system, user, assistant, tool, or one that the model's template names."""
 
     role: str
     content: str
@@ -70,7 +70,8 @@ class GenerateRequest:
     law: LawParameters | None = None
     """How tokens are chosen; None takes the model's defaults."""
     max_tokens: int | None = None
-    """Most output tokens; None takes what the context allows, up to the server's default."""
+    """Most output tokens; None takes what the context allows, up to the server's default. 0 only reads the prompt, for
+    its echo or its log-probabilities."""
     stop: tuple[str, ...] = ()
     """Texts before which the output ends."""
     include_stop: bool = False
@@ -91,6 +92,8 @@ class GenerateRequest:
     cache_salt: bytes = b""
     """Separates prefix caches; empty shares."""
     skip_special_tokens: bool = True
+    prompt_logprobs: int | None = None
+    """Log-probabilities of the prompt, in Started, and of that many other tokens; None asks for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,8 @@ class Started:
     prompt_tokens: int
     prompt_ids: Tokens = ()
     """Ids of the prompt, if echo was asked for."""
+    prompt_logprobs: LogProbabilities | None = None
+    """If asked for: those of each token of the prompt behind the first, at temperature 1 and with nothing cut."""
 
 
 @dataclass(frozen=True, slots=True)

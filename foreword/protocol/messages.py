@@ -91,6 +91,8 @@ class TargetOpen:
     trace: Trace = Trace()
     ticket: bytes | None = None
     first: Commit | None = None
+    prompt_logprobs: int | None = None
+    """Alternatives with the log-probabilities of the prompt's tokens; None asks for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,23 @@ class TargetOpened:
 
 
 @dataclass(frozen=True, slots=True)
+class LogProbabilities:
+    """Log-probabilities of the target law; `top` holds (id, value) pairs for each token."""
+
+    chosen: tuple[float, ...]
+    top: tuple[tuple[tuple[int, float], ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TargetScored:
+    """Log-probabilities of a stretch of the prompt that begins at `position`, from 1 on; comes before TargetOpened."""
+
+    sid: int
+    position: int
+    logprobs: LogProbabilities
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """Answers an Open that was not taken."""
 
@@ -165,14 +184,6 @@ class RoundTiming:
     evidence_us: int = 0
     others_us: int = 0
     """How long the target would have rested before the step without this session: while blocks of others came."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogProbabilities:
-    """Log-probabilities of the target law; `top` holds (id, value) pairs for each token."""
-
-    chosen: tuple[float, ...]
-    top: tuple[tuple[tuple[int, float], ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +230,7 @@ class LoadReport:
     price: float = 0.0
 
 
-TargetEvent = TargetOpened | Refused | Result | Lost | LinkState | LoadReport
+TargetEvent = TargetOpened | TargetScored | Refused | Result | Lost | LinkState | LoadReport
 
 # Draft ↔ target
 

@@ -30,10 +30,16 @@ class Identity:
     roles: frozenset[Role]
 
     def __str__(self) -> str:
-        return ", ".join(self.names) or "a peer without a certificate"
+        return ", ".join(self.names) or "none"
 
     def require(self, allowed: frozenset[Role], what: str) -> None:
-        """Raise Unauthorized unless the peer has one of the allowed roles; `what` names the thing asked for."""
+        """Raise Unauthorized unless the peer has one of the allowed roles; `what` names the thing asked for.
+
+        To a peer without any role the thing does not matter: nothing is open to it.
+        """
+        if not self.roles:
+            wanted = f"one that tls.roles of the server gives the {_listed(allowed)}"
+            raise Unauthorized(f"certificate: got {self}, which has no role there, wanted {wanted}")
         if self.roles.isdisjoint(allowed):
             raise Unauthorized(f"{what}: got {self} with {_listed(self.roles)}, wanted {_listed(allowed)}")
 
@@ -58,6 +64,4 @@ def _wildcard(name: str) -> str:
 
 
 def _listed(roles: frozenset[Role]) -> str:
-    if not roles:
-        return "no role"
     return "role " + " or ".join(sorted(role.value for role in roles))

@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from foreword.errors import InvalidField
 from foreword.rpc.roles import Role
 from foreword.rpc.tls import TlsFiles, check_files, check_listen, check_plaintext
+from foreword.settings.checks import check_all
 from foreword.settings.fields import Section, setting
 from foreword.telemetry.logs import LogFormat, LogLevel
 
@@ -101,6 +102,12 @@ class TlsSettings(Section):
         return TlsFiles(certificate=self.cert, key=self.key, authority=self.ca)
 
 
+def check_address_file(field: str, path: Path | None) -> None:
+    """Raise InvalidField for a file that no folder is there for."""
+    if path is not None and not path.parent.is_dir():
+        raise InvalidField(field, str(path), "a file in a folder that is there")
+
+
 LONGEST_START_S = 600.0
 """How long an engine may take to start where nothing else is set."""
 
@@ -156,10 +163,11 @@ class ServerSettings(Settings):
 
     def check_files(self) -> None:
         """Raise InvalidField for TLS files that do not fit, and for an address file without a folder to be in."""
+        check_all(self._check_tls, lambda: check_address_file("address_file", self.address_file))
+
+    def _check_tls(self) -> None:
         if (files := self.tls.files) is not None:
             check_files(files)
-        if self.address_file is not None and not self.address_file.parent.is_dir():
-            raise InvalidField("address_file", str(self.address_file), "a file in a folder that is there")
 
     @model_validator(mode="after")
     def _check_listening(self) -> Self:

@@ -14,6 +14,7 @@ import typer
 
 from foreword.errors import ForewordError, InvalidField
 from foreword.settings.base import ServerSettings, Settings
+from foreword.settings.checks import messages_of
 from foreword.settings.environment import unknown_variables
 from foreword.settings.fields import Leaf, leaves
 from foreword.settings.load import load
@@ -122,6 +123,6 @@ async def _awaited(work: Awaitable[None]) -> None:
 
 
 def _fail(error: ForewordError, status: int) -> NoReturn:
-    for message in (error.message, *getattr(error, "__notes__", ())):
+    for message in messages_of(error):
         typer.echo(" ".join(message.split()), err=True)
     raise typer.Exit(status)

@@ -161,11 +161,12 @@ def _invalid(kind: type[Settings], first: Mapping[str, Any], sources: list[_Sour
 
 
 def _named(kind: type[Settings], error: InvalidField, sources: list[_Source]) -> InvalidField:
-    """Add the place to an error that a validator raised."""
-    for leaf in _all_leaves(kind):
-        if leaf.name == error.field:
-            return InvalidField(error.field, error.seen, error.wanted + _where(leaf, sources))
-    return error
+    """Add the place to an error that a validator raised, and to what its notes say of others."""
+    known = {leaf.name: _where(leaf, sources) for leaf in _all_leaves(kind)}
+    named = InvalidField(error.field, error.seen, error.wanted + known.get(error.field, ""))
+    for note in getattr(error, "__notes__", ()):
+        named.add_note(note + known.get(note.partition(": got ")[0], ""))
+    return named
 
 
 def _where(leaf: Leaf, sources: list[_Source]) -> str:

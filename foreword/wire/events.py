@@ -17,6 +17,7 @@ from foreword.protocol.messages import (
     RoundTiming,
     TargetEvent,
     TargetOpened,
+    TargetScored,
 )
 from foreword.protocol.words import NO_TOKEN, ResultKind
 from foreword.v1 import target_pb2
@@ -59,6 +60,10 @@ def event_message(value: TargetEvent, limits: Limits) -> target_pb2.TargetEvent:
         case TargetOpened():
             m.opened.sid, m.opened.cached_tokens = value.sid, value.cached_tokens
             m.opened.longest_length, m.opened.prefill_us = value.longest_length, value.prefill_us
+        case TargetScored():
+            m.scored.sid, m.scored.position = value.sid, value.position
+            m.scored.logprobs.SetInParent()
+            _fill_logprobs(m.scored.logprobs, value.logprobs)
         case Refused():
             fill_refused(m.refused, value, limits)
         case Lost():
@@ -191,20 +196,28 @@ def _read_optional(m: target_pb2.Result, field: str, count: int, limits: Limits)
     chosen = unpack_log32(f"result.{field}.chosen", inner.chosen, most=count)
     if len(chosen) != count:
         raise InvalidField(f"result.{field}.chosen", len(chosen), f"{count} values, one for each token")
-    return LogProbabilities(chosen, _read_top(inner, field, count, limits))
+    return LogProbabilities(chosen, _read_top(inner, f"result.{field}", count, limits))
+
+
+def _read_scored(m: target_pb2.TargetScored, limits: Limits) -> TargetScored:
+    position = read_count("scored.position", m.position, least=1, most=limits.tokens)
+    chosen = unpack_log32("scored.logprobs.chosen", m.logprobs.chosen, most=limits.tokens)
+    return TargetScored(
+        m.sid, position, LogProbabilities(chosen, _read_top(m.logprobs, "scored.logprobs", len(chosen), limits))
+    )
 
 
 def _read_top(
     m: target_pb2.LogProbabilities, field: str, count: int, limits: Limits
 ) -> tuple[tuple[tuple[int, float], ...], ...]:
-    width = read_count(f"result.{field}.top_count", m.top_count, most=limits.top_logprobs)
-    ids = unpack_u32(f"result.{field}.top_ids", m.top_ids, most=width * count)
-    values = unpack_log32(f"result.{field}.top_values", m.top_values, most=width * count)
+    width = read_count(f"{field}.top_count", m.top_count, most=limits.top_logprobs)
+    ids = unpack_u32(f"{field}.top_ids", m.top_ids, most=width * count)
+    values = unpack_log32(f"{field}.top_values", m.top_values, most=width * count)
     if not len(ids) == len(values) == width * count:
-        raise InvalidField(f"result.{field}.top_ids", len(ids), f"{width * count} ids and as many values")
+        raise InvalidField(f"{field}.top_ids", len(ids), f"{width * count} ids and as many values")
     for token in ids:
         if token >= limits.vocabulary and token != NO_TOKEN:
-            raise InvalidField(f"result.{field}.top_ids", token, f"token ids from 0 to {limits.vocabulary - 1}")
+            raise InvalidField(f"{field}.top_ids", token, f"token ids from 0 to {limits.vocabulary - 1}")
     if not width:
         return ()
     pairs = tuple(zip(ids, values, strict=True))
@@ -252,4 +265,5 @@ _READERS: Mapping[str, Callable[[Any, Limits], Any]] = {
     "lost": read_lost,
     "link": read_link,
     "load": lambda m, _: read_load(m),
+    "scored": _read_scored,
 }

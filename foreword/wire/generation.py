@@ -51,10 +51,10 @@ def encode_request(value: GenerateRequest) -> bytes:
     if value.law is not None:
         m.law.SetInParent()
         fill_law(m.law, value.law)
-    for field, least, most in (("max_tokens", 1, _U32), ("seed", 0, _U64)):
+    for field, least, most in (("max_tokens", _least_tokens(value), _U32), ("seed", 0, _U64)):
         if getattr(value, field) is not None:
             setattr(m, field, read_count(field, getattr(value, field), least=least, most=most))
-    for field, least in (("n", 1), ("top_logprobs", 0)):
+    for field, least in (("n", 1), ("top_logprobs", 0), ("prompt_logprobs", 0)):
         if getattr(value, field) is not None:
             setattr(m, field, fit_count(field, getattr(value, field), least=least))
     m.stop.extend(fit_text("stop", stop) for stop in value.stop)
@@ -89,13 +89,13 @@ def decode_request(data: bytes, limits: Limits) -> GenerateRequest:
         request_id=read_text("request_id", m.request_id, limits.text),
         model=read_text("model", m.model, limits.text),
         law=read_law(m.law, limits) if m.HasField("law") else None,
-        max_tokens=read_count("max_tokens", m.max_tokens, least=1, most=_U32) if m.HasField("max_tokens") else None,
+        max_tokens=_read_max_tokens(m) if m.HasField("max_tokens") else None,
         stop=tuple(_read_stop(stop, limits) for stop in m.stop),
         include_stop=m.include_stop,
         ignore_eos=m.ignore_eos,
         seed=m.seed if m.HasField("seed") else None,
         n=read_count("n", m.n, least=1, most=_CHOICES) if m.HasField("n") else 1,
-        top_logprobs=_read_top_logprobs(m, limits),
+        top_logprobs=_read_top_logprobs("top_logprobs", m, limits),
         echo=m.echo,
         speculation=_read_speculation(m.speculation, limits),
         resume=unpack_ids("resume", m.resume, most=limits.tokens, vocabulary=limits.vocabulary),
@@ -103,6 +103,7 @@ def decode_request(data: bytes, limits: Limits) -> GenerateRequest:
         trace=read_trace(m.trace, limits) if m.HasField("trace") else None,
         cache_salt=m.cache_salt,
         skip_special_tokens=m.skip_special_tokens if m.HasField("skip_special_tokens") else True,
+        prompt_logprobs=_read_top_logprobs("prompt_logprobs", m, limits),
     )
 
 
@@ -198,8 +199,19 @@ def _read_stop(stop: str, limits: Limits) -> str:
     return read_text("stop", stop, limits.text)
 
 
-def _read_top_logprobs(m: generation_pb2.GenerateRequest, limits: Limits) -> int | None:
-    return read_count("top_logprobs", m.top_logprobs, most=limits.top_logprobs) if m.HasField("top_logprobs") else None
+def _read_max_tokens(m: generation_pb2.GenerateRequest) -> int:
+    return read_count("max_tokens", m.max_tokens, least=_least_tokens(m), most=_U32)
+
+
+def _least_tokens(value: GenerateRequest | generation_pb2.GenerateRequest) -> int:
+    """Return how many tokens may be asked for at least: none where the prompt is to be told."""
+    if isinstance(value, GenerateRequest):
+        return 0 if value.echo or value.prompt_logprobs is not None else 1
+    return 0 if value.echo or value.HasField("prompt_logprobs") else 1
+
+
+def _read_top_logprobs(field: str, m: generation_pb2.GenerateRequest, limits: Limits) -> int | None:
+    return read_count(field, getattr(m, field), most=limits.top_logprobs) if m.HasField(field) else None
 
 
 def _unreadable(field: str, data: bytes, kind: str, error: DecodeError) -> InvalidField:

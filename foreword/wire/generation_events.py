@@ -31,6 +31,9 @@ def encode_event(value: Event) -> bytes:
             m.started.request_id, m.started.model = value.request_id, value.model
             m.started.prompt_ids = pack_u32("started.prompt_ids", value.prompt_ids)
             m.started.prompt_tokens = value.prompt_tokens
+            if value.prompt_logprobs is not None:
+                m.started.prompt_logprobs.SetInParent()
+                _fill_logprobs(m.started.prompt_logprobs, value.prompt_logprobs)
         case Delta():
             _fill_delta(m.delta, value)
         case Finish():
@@ -47,14 +50,19 @@ def decode_event(data: bytes, limits: Limits) -> Event:
     if which == "finish":
         return _read_finish(m.finish, limits)
     if which == "started":
-        ids, most = m.started.prompt_ids, limits.tokens
-        return Started(
-            request_id=read_text("started.request_id", m.started.request_id, limits.text),
-            model=read_text("started.model", m.started.model, limits.text),
-            prompt_tokens=m.started.prompt_tokens,
-            prompt_ids=unpack_ids("started.prompt_ids", ids, most=most, vocabulary=limits.vocabulary),
-        )
+        return _read_started(m.started, limits)
     raise ProtocolFault("event: got none that is known, wanted one of started, delta, finish")
+
+
+def _read_started(m: generation_pb2.Started, limits: Limits) -> Started:
+    scored = min(max(0, m.prompt_tokens - 1), limits.tokens)
+    return Started(
+        request_id=read_text("started.request_id", m.request_id, limits.text),
+        model=read_text("started.model", m.model, limits.text),
+        prompt_tokens=m.prompt_tokens,
+        prompt_ids=unpack_ids("started.prompt_ids", m.prompt_ids, most=limits.tokens, vocabulary=limits.vocabulary),
+        prompt_logprobs=_read_logprobs(m.prompt_logprobs, scored, limits) if m.HasField("prompt_logprobs") else None,
+    )
 
 
 def _fill_delta(m: generation_pb2.Delta, value: Delta) -> None:

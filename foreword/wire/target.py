@@ -120,6 +120,8 @@ def _fill_open(m: target_pb2.TargetOpen, value: TargetOpen, first: tuple[int, ..
     m.keys.match, m.keys.emit, m.keys.coin = value.keys.match, value.keys.emit, value.keys.coin
     if value.top_logprobs is not None:
         m.top_logprobs = value.top_logprobs
+    if value.prompt_logprobs is not None:
+        m.prompt_logprobs = value.prompt_logprobs
     m.cache_salt = value.cache_salt
     fill_trace(m.trace, value.trace)
     if value.ticket is not None:
@@ -148,7 +150,8 @@ def _read_open(m: target_pb2.TargetOpen, limits: Limits) -> FirstChunk[TargetOpe
             coin=read_key("open.keys.coin", m.keys.coin),
         ),
         max_output=read_count("open.max_output", m.max_output, most=limits.tokens),
-        top_logprobs=_read_top(m.top_logprobs, limits) if m.HasField("top_logprobs") else None,
+        top_logprobs=_read_top("top_logprobs", m, limits),
+        prompt_logprobs=_read_top("prompt_logprobs", m, limits),
         cache_salt=read_salt("open.cache_salt", m.cache_salt),
         trace=read_trace(m.trace, limits),
         ticket=read_key("open.ticket", m.ticket) if m.HasField("ticket") else None,
@@ -157,8 +160,8 @@ def _read_open(m: target_pb2.TargetOpen, limits: Limits) -> FirstChunk[TargetOpe
     return FirstChunk(value, count)
 
 
-def _read_top(value: int, limits: Limits) -> int:
-    return read_count("open.top_logprobs", value, most=limits.top_logprobs)
+def _read_top(field: str, m: target_pb2.TargetOpen, limits: Limits) -> int | None:
+    return read_count(f"open.{field}", getattr(m, field), most=limits.top_logprobs) if m.HasField(field) else None
 
 
 def _read_tokens(m: target_pb2.OpenTokens, limits: Limits) -> NextChunk:

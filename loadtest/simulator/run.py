@@ -13,6 +13,7 @@ from foreword.protocol.info import CostPoint, ModelInfo, ServerInfo
 from foreword.protocol.messages import (
     DraftKeys,
     DraftOpen,
+    LogProbabilities,
     TargetKeys,
 )
 from foreword.protocol.sequence import Sequence
@@ -112,6 +113,9 @@ class _Loop:
         self._asked += 1
 
     def decided(self, decided: Decided) -> int | None:
+        return None
+
+    def scored(self, logprobs: LogProbabilities) -> None:
         return None
 
     def ended(self, ended: Ended, places: Places) -> None:

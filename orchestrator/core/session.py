@@ -73,7 +73,7 @@ def open_target(
         commit=None,
     )
     first = None
-    if draft.phase is not DraftPhase.LIVE:
+    if draft.phase is not DraftPhase.LIVE and request.max_output:
         first = next_commit(session, plan)
         session = started(session, first, phase=Phase.OPENING, draft=draft)
     message = TargetOpen(
@@ -82,8 +82,9 @@ def open_target(
         prompt_len=session.sequence.prompt_len,
         law=request.law,
         keys=request.target_keys,
-        max_output=request.max_output,
+        max_output=max(1, request.max_output),
         top_logprobs=request.top_logprobs,
+        prompt_logprobs=request.prompt_logprobs,
         cache_salt=request.cache_salt,
         trace=request.trace,
         ticket=address.ticket if assigned else None,
@@ -97,6 +98,8 @@ def target_opened(session: Session, message: TargetOpened, plan: RoundPlan) -> O
     if session.phase is not Phase.OPENING or message.sid != session.target_sid:
         return session, (Count("old_opened"),)
     session = replace(session, longest_length=message.longest_length)
+    if not session.request.max_output:
+        return finish(session, Ended(FinishReason.LENGTH))
     if session.commit is None:
         return (replace(session, phase=Phase.HELD), ()) if session.client_full else send_round(session, plan)
     watch = (Watch(session.commit.round),)

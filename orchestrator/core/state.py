@@ -74,8 +74,10 @@ class Request:
     target_keys: TargetKeys
     draft_keys: DraftKeys
     max_output: int
+    """0 only reads the prompt."""
     gamma_max: int
     top_logprobs: int | None = None
+    prompt_logprobs: int | None = None
     cache_salt: bytes = b""
     trace: Trace = field(default_factory=Trace)
     wide_ids: bool = False

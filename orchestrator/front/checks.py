@@ -38,10 +38,14 @@ def check_counts(request: GenerateRequest, limits: FrontLimits) -> None:
     """Raise InvalidField for numbers out of their range."""
     if not 1 <= request.n <= limits.most_choices:
         raise InvalidField("n", request.n, f"a whole number from 1 to {limits.most_choices}")
-    if request.max_tokens is not None and request.max_tokens < 1:
-        raise InvalidField("max_tokens", request.max_tokens, "a whole number from 1")
+    only_reads = request.echo or request.prompt_logprobs is not None
+    if request.max_tokens is not None and request.max_tokens < (0 if only_reads else 1):
+        raise InvalidField("max_tokens", request.max_tokens, "a whole number from 1, or 0 with echo or prompt_logprobs")
     if request.seed is not None and not 0 <= request.seed < 1 << 64:
         raise InvalidField("seed", request.seed, "a whole number from 0 to 2**64 - 1")
+    if request.resume and request.prompt_logprobs is not None:
+        wanted = "nothing beside resume: they are told when an output begins"
+        raise InvalidField("prompt_logprobs", request.prompt_logprobs, wanted)
     if request.resume and request.n != 1:
         raise InvalidField("n", request.n, "1, because one output is resumed")
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterator
 
 from foreword.errors import DeadlineExceeded, ForewordError
 from foreword.protocol.activity import ChoiceActivity
-from foreword.protocol.generation import Delta, Event, Finish, Started
+from foreword.protocol.generation import Event, Finish, Started
 from orchestrator.core.state import Phase
 from orchestrator.front.event_queue import EventQueue, QueueLimits
 from orchestrator.front.intake import Prepared
@@ -73,7 +73,8 @@ class Generation:
         """
         try:
             event = await self._queue.get()
-            yield self._started()
+            assert not isinstance(event, Started)
+            yield self._started(event.choice)
             yield event
             unfinished = len(self._drivers) - isinstance(event, Finish)
             while unfinished:
@@ -100,15 +101,17 @@ class Generation:
         stream = self._text.stream(before, skip_special=request.skip_special_tokens)
         return TokenSink(prepared.sinks[choice], stream)
 
-    def _started(self) -> Started:
+    def _started(self, choice: int) -> Started:
+        """Return what comes first; each choice reads the prompt for itself, so one that has output knows its scores."""
         prompt, echo = self._prepared.prompt, self._prepared.request.echo
-        return Started(self.request_id, self._model, len(prompt), prompt if echo else ())
+        scores = self._outputs[choice].prompt_logprobs
+        return Started(self.request_id, self._model, len(prompt), prompt if echo else (), scores)
 
     def _echo(self, output: ChoiceOutput) -> None:
         request = self._prepared.request
         if request.echo:
             text = self._text.decode(self._prepared.prompt, skip_special=request.skip_special_tokens)
-            self._queue.put(Delta(output.choice, text))
+            output.echo(text, scored=request.prompt_logprobs is not None)
 
     def _full(self) -> None:
         self._slow.set(self._patience_us)

@@ -94,6 +94,7 @@ class Intake:
             max_output=max_output,
             gamma_max=self._limits.gamma_max,
             top_logprobs=request.top_logprobs,
+            prompt_logprobs=request.prompt_logprobs,
             cache_salt=_short_salt(request.cache_salt),
             trace=request.trace or Trace(),
             wide_ids=self.model.vocabulary_size > WIDE_VOCABULARY,
@@ -113,7 +114,7 @@ class Intake:
             wish=wish,
             sessions=tuple(Session(each, sequence, rule) for each in keyed),
             sinks=tuple(replace(sink, choice=choice) for choice in range(request.n)),
-            over=Ended(FinishReason.STOP) if sink.found is not None else _over(request.resume, law, max_output),
+            over=Ended(FinishReason.STOP) if sink.found is not None else _over(request, law, max_output),
         )
 
     def _prompt(self, request: GenerateRequest) -> Tokens:
@@ -127,7 +128,8 @@ class Intake:
 
     def _max_output(self, request: GenerateRequest, prompt: Tokens) -> int:
         room = self.model.longest_context - len(prompt)
-        most = min(room, request.max_tokens or max(self._limits.default_max_tokens, len(request.resume)))
+        asked, default = request.max_tokens, max(self._limits.default_max_tokens, len(request.resume))
+        most = min(room, default if asked is None else asked)
         if len(request.resume) > most:
             wanted = f"at most {most} tokens, what max_tokens and the context allow"
             raise InvalidField("resume", f"{len(request.resume)} tokens", wanted)
@@ -177,7 +179,10 @@ def _sink_options(request: GenerateRequest, law: LawParameters) -> SinkOptions:
     )
 
 
-def _over(resume: Tokens, law: LawParameters, max_output: int) -> Ended | None:
+def _over(request: GenerateRequest, law: LawParameters, max_output: int) -> Ended | None:
+    if request.prompt_logprobs is not None:
+        return None  # the prompt has to be read, and nothing is resumed
+    resume = request.resume
     if resume and resume[-1] in law.stop_ids:
         return Ended(FinishReason.STOP, resume[-1])
     return Ended(FinishReason.LENGTH) if len(resume) >= max_output else None

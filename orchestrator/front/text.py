@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import accumulate
 
 from foreword.grammars.load import grammars_of
 from foreword.grammars.port import Grammars
@@ -50,6 +51,11 @@ class ModelText:
             return self._tokenizer.decode(ids)
         stream = SpecialStream(self._tokenizer)
         return "".join(map(stream.push, ids)) + stream.finish()
+
+    def text_ends(self, ids: Tokens, *, skip_special: bool) -> tuple[int, ...]:
+        """Return for each of some ids how many characters of their text come up to and with it."""
+        stream = self.stream((), skip_special=skip_special)
+        return tuple(accumulate(len(stream.push(token)) for token in ids))
 
     def token_bytes(self, token: int) -> bytes:
         """Return the bytes that an id stands for; those of its name where it is special."""

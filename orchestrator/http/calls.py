@@ -1,4 +1,4 @@
-"""Every call gets an id and a line in the log."""
+"""Every call gets an id and a line in the log; HEAD is answered as GET, without the body."""
 
 from __future__ import annotations
 
@@ -34,18 +34,22 @@ class Calls:
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         status, began = 0, time.monotonic()
+        heads = scope["method"] == "HEAD"
+        asked: Scope = {**scope, "method": "GET"} if heads else scope
 
         async def named(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], (REQUEST_ID.encode(), request_id.encode())]
+            elif heads:
+                message["body"] = b""
             await send(message)
 
         try:
-            await self._app(scope, receive, named)
+            await self._app(asked, receive, named)
         except Exception:
-            incident = scope.get(INCIDENT) or new_incident()
+            incident = asked.get(INCIDENT) or new_incident()
             _log.exception("unexpected error", path=scope["path"], incident=incident)
             if not status:
                 await fail(named, incident_failure(incident))

@@ -146,8 +146,11 @@ class CompletionRequest(Generating):
     prompt: str | Texts | Ids | Annotated[list[Ids], _FIRST] = Field(
         description="A text, token ids, or a list of either."
     )
+    max_tokens: int | None = _bounded("Most output tokens; 0 only with echo.", minimum=0, maximum=2**32 - 1)
     logprobs: int | None = _bounded(
-        "Tell log-probabilities of the output and of that many likeliest tokens.", minimum=0, maximum=128
+        "Tell log-probabilities of the output, and of an echo, and of that many likeliest tokens.",
+        minimum=0,
+        maximum=128,
     )
     echo: bool | None = Field(None, description="Put the prompt in front of the output.")
 

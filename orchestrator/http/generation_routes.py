@@ -79,7 +79,8 @@ def _answer(
 ) -> Answering:
     (call_id, requests), model = asked, intake.model
     envelope = Envelope(call_id, door.now_s(), body.model or door.names(model)[0], fingerprint(model))
-    wanted = wanted_of(body, prompts=len(requests), bytes_of=intake.text.token_bytes)
+    ends_of = partial(intake.text.text_ends, skip_special=body.skip_special_tokens is not False)
+    wanted = wanted_of(body, prompts=len(requests), bytes_of=intake.text.token_bytes, ends_of=ends_of)
     limit_s = deadline_s(request.headers.get(DEADLINE, ""))
     work = partial(_write, door, body, requests, (envelope, wanted), kinds, limit_s)
     return Answering(work, patience_s=door.front.patience_s)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from foreword.protocol.generation import Delta
+from foreword.protocol.generation import Delta, Started
+from foreword.protocol.messages import LogProbabilities, Tokens
 from orchestrator.http.answers import ChatLogprobs, CompletionLogprobs, TokenLogprob, TopLogprob
 
+Row = tuple[int, float, tuple[tuple[int, float], ...]]
+"""A token, its log-probability, and the likeliest tokens of its place."""
 TokenBytes = Callable[[int], bytes]
 """The bytes that an id stands for."""
 
@@ -19,7 +22,7 @@ def token_text(token: bytes) -> str:
 def chat_logprobs(delta: Delta, bytes_of: TokenBytes) -> ChatLogprobs:
     """Return the log-probabilities of a delta's tokens as chats have them."""
     content = []
-    for token, logprob, top in _rows(delta):
+    for token, logprob, top in _rows(delta.ids, delta.logprobs):
         piece = bytes_of(token)
         content.append(
             TokenLogprob(
@@ -38,18 +41,28 @@ def completion_logprobs(delta: Delta, bytes_of: TokenBytes, *, begin: int) -> Co
     `begin` is how many characters of the choice's text came before. Among the likeliest there is always the token that
     came; of two tokens that are written alike the likelier stands.
     """
-    tokens, values, tops, offsets = [], [], [], []
-    for place, (token, logprob, top) in enumerate(_rows(delta)):
-        text = token_text(bytes_of(token))
-        tokens.append(text)
-        values.append(logprob)
-        row: dict[str, float] = {}
-        for other, value in top:
-            row.setdefault(token_text(bytes_of(other)), value)
-        row.setdefault(text, logprob)
-        tops.append(row)
-        offsets.append(begin + (delta.text_ends[place - 1] if place else 0))
-    return CompletionLogprobs(tokens=tokens, token_logprobs=values, top_logprobs=tops, text_offset=offsets)
+    rows = list(_rows(delta.ids, delta.logprobs))
+    return CompletionLogprobs(
+        tokens=[token_text(bytes_of(token)) for token, _, _ in rows],
+        token_logprobs=[logprob for _, logprob, _ in rows],
+        top_logprobs=[_by_text(row, bytes_of) for row in rows],
+        text_offset=[begin + (delta.text_ends[place - 1] if place else 0) for place in range(len(rows))],
+    )
+
+
+def echo_logprobs(started: Started, bytes_of: TokenBytes, ends: Sequence[int]) -> CompletionLogprobs:
+    """Return the log-probabilities of a prompt as completions have them; its first token has none.
+
+    `ends` tells for each token how many characters of the prompt came up to and with it.
+    """
+    ids = started.prompt_ids
+    rows = list(_rows(ids[1:], started.prompt_logprobs))
+    return CompletionLogprobs(
+        tokens=[token_text(bytes_of(token)) for token in ids],
+        token_logprobs=[None, *(logprob for _, logprob, _ in rows)],
+        top_logprobs=[None, *(_by_text(row, bytes_of) for row in rows)],
+        text_offset=[0, *ends[:-1]],
+    )
 
 
 def join_chat(parts: list[ChatLogprobs]) -> ChatLogprobs:
@@ -67,12 +80,21 @@ def join_completion(parts: list[CompletionLogprobs]) -> CompletionLogprobs:
     )
 
 
-def _rows(delta: Delta) -> Iterator[tuple[int, float, tuple[tuple[int, float], ...]]]:
-    """Yield each token of a delta, its log-probability, and the likeliest of its place."""
-    logprobs = delta.logprobs
+def _by_text(row: Row, bytes_of: TokenBytes) -> dict[str, float]:
+    """Return the likeliest of a place and the token that stands there; of two that are written alike the likelier."""
+    token, logprob, top = row
+    found: dict[str, float] = {}
+    for other, value in top:
+        found.setdefault(token_text(bytes_of(other)), value)
+    found.setdefault(token_text(bytes_of(token)), logprob)
+    return found
+
+
+def _rows(ids: Tokens, logprobs: LogProbabilities | None) -> Iterator[Row]:
+    """Yield each token, its log-probability, and the likeliest of its place; nothing where there are none."""
     if logprobs is None:
         return
-    for place, token in enumerate(delta.ids):
+    for place, token in enumerate(ids):
         yield token, logprobs.chosen[place], logprobs.top[place] if logprobs.top else ()
 
 

@@ -18,6 +18,10 @@ _COMMON: Final[Mapping[str, str]] = {
     "stop_ids": "stop_token_ids",
     **{name: f"speculative.{name}" for name in Speculative.model_fields},
 }
+_OF_COMPLETIONS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("top_logprobs", "prompt_logprobs"), "logprobs"),
+    **dict.fromkeys(("text", "tokens", "input"), "prompt"),
+}
 _TURNS: Final = ("prompt", "text", "input", "role", "content")
 """What a refusal of a conversation may be about."""
 _INDEX: Final = re.compile(r"\[.*\]$")
@@ -40,10 +44,10 @@ def public_name(field: str, body: Generating) -> str:
     plain = _INDEX.sub("", field).removeprefix("law.").removeprefix("speculation.")
     if plain.startswith("grammar"):
         return grammar_field(body)
-    if isinstance(body, ChatRequest) and (plain in _TURNS or plain.startswith("messages")):
+    if isinstance(body, ChatRequest) and plain in _TURNS:
         return "messages"
     if isinstance(body, CompletionRequest):
-        plain = {"top_logprobs": "logprobs", "text": "prompt", "tokens": "prompt", "input": "prompt"}.get(plain, plain)
+        plain = _OF_COMPLETIONS.get(plain, plain)
     if plain == "max_tokens" and getattr(body, "max_completion_tokens", None) is not None:
         return "max_completion_tokens"
     return _COMMON.get(plain, plain)

@@ -52,8 +52,6 @@ def chat_requests(body: ChatRequest, call: Call) -> tuple[GenerateRequest, ...]:
 
 def completion_requests(body: CompletionRequest, call: Call) -> tuple[GenerateRequest, ...]:
     """Return a request for each prompt of a completion's body; raises InvalidField."""
-    if body.echo and body.logprobs is not None:
-        raise InvalidField("logprobs", body.logprobs, "nothing beside echo: prompts have no log-probabilities here")
     most = _COMPLETION_TOKENS if body.max_tokens is None else body.max_tokens
     found = prompts_of(body)
     requests = []
@@ -93,6 +91,7 @@ def _request(
     request = GenerateRequest(
         prompt=prompt,
         request_id=call.id,
+        prompt_logprobs=top if echo else None,
         law=law_of(body, call.defaults),
         max_tokens=max_tokens,
         stop=(body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ()),

@@ -12,6 +12,8 @@ from foreword.errors import InvalidField
 from foreword.extras import check_installed
 from foreword.rpc.material import read_pair
 from foreword.rpc.tls import check_listen, is_loopback
+from foreword.settings.base import check_address_file
+from foreword.settings.checks import check_all
 from foreword.settings.fields import CommaList, Section, setting, split
 
 SecretList = Annotated[tuple[SecretStr, ...], BeforeValidator(split)]
@@ -110,12 +112,16 @@ class HttpSettings(Section):
         """Raise for files that are not there or hold something else, NotFound for the extra that is not installed."""
         if not self.enabled:
             return
-        check_installed("fastapi", "uvicorn")
-        self.read_keys()
+        check_all(
+            lambda: check_installed("fastapi", "uvicorn"),
+            self.read_keys,
+            self._check_pair,
+            lambda: check_address_file("http.address_file", self.address_file),
+        )
+
+    def _check_pair(self) -> None:
         if self.cert is not None and self.key is not None:
             read_pair(("http.cert", self.cert), ("http.key", self.key))
-        if self.address_file is not None and not self.address_file.parent.is_dir():
-            raise InvalidField("http.address_file", str(self.address_file), "a file in a folder that is there")
 
     def read_keys(self) -> tuple[str, ...]:
         """Return all keys; raises InvalidField for a file without one. No message shows a key."""

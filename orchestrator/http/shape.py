@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from foreword.protocol.generation import Delta, Finish, Started
+from foreword.protocol.messages import Tokens
 from foreword.protocol.words import FinishReason
-from orchestrator.http.answers import FinishWord
+from orchestrator.http.answers import CompletionLogprobs, FinishWord
 from orchestrator.http.fields import ChatRequest, CompletionRequest, Generating
-from orchestrator.http.logprobs import TokenBytes
+from orchestrator.http.logprobs import TokenBytes, echo_logprobs
 
+TextEnds = Callable[[Tokens], Sequence[int]]
+"""For each of some ids, how many characters of their text come up to and with it."""
 _WORDS: dict[FinishReason, FinishWord] = {
     FinishReason.STOP: "stop",
     FinishReason.LENGTH: "length",
@@ -53,6 +57,7 @@ class Wanted:
     stop: frozenset[str] = frozenset()
     stop_ids: frozenset[int] = frozenset()
     bytes_of: TokenBytes = lambda token: b""
+    ends_of: TextEnds = lambda ids: ()
 
     def index(self, prompt: int, choice: int) -> int:
         """Return the number that a choice of a prompt has in the answer."""
@@ -81,13 +86,17 @@ class Wanted:
         """Return the ids of the prompt, as fields, if they were asked for."""
         return {"prompt_token_ids": list(started.prompt_ids)} if self.ids and started is not None else {}
 
+    def of_echo(self, started: Started) -> CompletionLogprobs:
+        """Return the log-probabilities of the prompt."""
+        return echo_logprobs(started, self.bytes_of, self.ends_of(started.prompt_ids))
+
     @property
     def hides_echo(self) -> bool:
         """Whether the front echoes the prompt for the sake of its ids alone."""
         return self.ids and not self.echo
 
 
-def wanted_of(body: Generating, *, prompts: int, bytes_of: TokenBytes) -> Wanted:
+def wanted_of(body: Generating, *, prompts: int, bytes_of: TokenBytes, ends_of: TextEnds = lambda ids: ()) -> Wanted:
     """Return what a body asks for."""
     options = body.stream_options
     if isinstance(body, ChatRequest):
@@ -107,4 +116,5 @@ def wanted_of(body: Generating, *, prompts: int, bytes_of: TokenBytes) -> Wanted
         stop=frozenset((body.stop,) if isinstance(body.stop, str) else body.stop or ()),
         stop_ids=frozenset(body.stop_token_ids or ()),
         bytes_of=bytes_of,
+        ends_of=ends_of,
     )

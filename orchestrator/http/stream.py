@@ -27,6 +27,8 @@ class _Progress:
     characters: int = 0
     hides: bool = False
     """Whether its next delta is an echo that nobody asked for."""
+    echoes: bool = False
+    """Whether its next delta is an echo whose log-probabilities are told."""
 
 
 class Stream(ABC):
@@ -66,7 +68,8 @@ class Stream(ABC):
         chunks: list[Part] = []
         for choice in range(self._wanted.choices):
             index = self._wanted.index(prompt, choice)
-            self._progress[index] = _Progress(hides=self._wanted.hides_echo)
+            echoes = self._wanted.echo and self._wanted.logprobs
+            self._progress[index] = _Progress(hides=self._wanted.hides_echo, echoes=echoes)
             opening = self._opening(index)
             if opening is not None:
                 chunks.append(self._chunk(opening))
@@ -84,7 +87,11 @@ class Stream(ABC):
             extras |= self._wanted.prompt_ids(self._started.get(prompt))
         begin, progress.characters = progress.characters, progress.characters + len(delta.text)
         self._output += len(delta.ids)
-        return [self._chunk(self._piece(index, delta, extras, begin))]
+        piece = self._piece(index, delta, extras, begin)
+        if progress.echoes:
+            progress.echoes = False
+            piece = piece.model_copy(update={"logprobs": self._wanted.of_echo(self._started[prompt])})
+        return [self._chunk(piece)]
 
     def _chunk(self, choice: Part, **more: Any) -> Part:
         if self._wanted.running_usage:

@@ -31,6 +31,8 @@ class _Written:
     extras: dict[str, list[Any]] = field(default_factory=dict)
     hides: bool = False
     """Whether its next delta is an echo that nobody asked for."""
+    echoes: bool = False
+    """Whether its next delta is an echo whose log-probabilities are told."""
 
 
 class Whole(ABC):
@@ -49,9 +51,10 @@ class Whole(ABC):
             case Started():
                 self._started[prompt] = event
                 for choice in range(self._wanted.choices):
-                    self._written[prompt, choice] = _Written(hides=self._wanted.hides_echo)
+                    echoes = self._wanted.echo and self._wanted.logprobs
+                    self._written[prompt, choice] = _Written(hides=self._wanted.hides_echo, echoes=echoes)
             case Delta():
-                self._add(self._written[prompt, event.choice], event)
+                self._add(self._written[prompt, event.choice], event, self._started[prompt])
             case Finish():
                 self._finishes[prompt, event.choice] = event
 
@@ -69,12 +72,14 @@ class Whole(ABC):
         usage, timings = usage_of(self._finishes), timings_of(self._finishes, choices=wanted.choices)
         return self._answer(choices=choices, usage=usage, timings=timings)
 
-    def _add(self, written: _Written, delta: Delta) -> None:
+    def _add(self, written: _Written, delta: Delta, started: Started) -> None:
         if written.hides:
             written.hides = False
             return
         if self._wanted.logprobs:
-            written.logprobs.append(self._logprobs(delta, written.characters))
+            told = self._wanted.of_echo(started) if written.echoes else self._logprobs(delta, written.characters)
+            written.logprobs.append(told)
+            written.echoes = False
         written.texts.append(delta.text)
         written.characters += len(delta.text)
         for name, values in self._wanted.told(delta).items():

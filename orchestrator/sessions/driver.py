@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import structlog
 
 from foreword.clock import Clock
-from foreword.errors import ForewordError
+from foreword.errors import ForewordError, Mismatch
 from foreword.protocol.info import ModelInfo
 from foreword.protocol.messages import (
     BlockOrder,
@@ -21,6 +21,7 @@ from foreword.protocol.messages import (
     TargetAddress,
     TargetCommand,
     TargetOpened,
+    TargetScored,
     Tokens,
 )
 from foreword.protocol.words import Drafter, ResultKind
@@ -56,6 +57,7 @@ from orchestrator.sessions.delivery import Delivery
 from orchestrator.sessions.draft_seat import DraftSeat
 from orchestrator.sessions.limits import SessionLimits
 from orchestrator.sessions.output import Decided, Meters, Output, Places
+from orchestrator.sessions.scores import PromptScores
 from orchestrator.sessions.target_seat import TargetSeat
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -87,6 +89,8 @@ class SessionDriver:
     ) -> None:
         self.session = session
         self._around = around
+        self._output = output
+        self._scores = PromptScores(session.sequence.prompt_len)
         self._delivery = Delivery(self, output, afterwards=around.afterwards, meters=around.meters)
         self._gamma = gamma
         self._cached_tokens: int | None = None
@@ -157,16 +161,34 @@ class SessionDriver:
         address = self._new_address(peer)
         self._limit.set(self._around.limits.open_us)
         self._use_link()
+        self._scores.restart()
         gamma_max = peer.info.gamma_max if peer.info is not None else None
         self._apply(core.open_target(self.session, sid, address, self._plan(), gamma_max=gamma_max))
         self._draft.seek()
 
+    def scored(self, message: TargetScored) -> None:
+        """The target told log-probabilities of a stretch of the prompt."""
+        self._scores.add(message)
+
     def opened(self, message: TargetOpened) -> None:
         """The target has the prompt."""
+        if self.session.request.prompt_logprobs is not None and not self._told_scores():
+            return
         if self._cached_tokens is None:
             self._cached_tokens = message.cached_tokens
         self._limit.clear()
         self._apply(core.target_opened(self.session, message, self._plan()))
+
+    def _told_scores(self) -> bool:
+        """Hand the log-probabilities of the prompt over, once; fail without them."""
+        scores = self._scores.whole()
+        if scores is None:
+            address = self.addresses[0]
+            self.fail(Mismatch(f"target {address}: told no log-probabilities of the prompt, wanted a newer release"))
+            return False
+        self.session = replace(self.session, request=replace(self.session.request, prompt_logprobs=None))
+        self._output.scored(scores)
+        return True
 
     def answered(self, result: Result, arrived_us: int) -> None:
         """A Result came."""

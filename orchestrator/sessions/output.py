@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from foreword.errors import ForewordError
+from foreword.protocol.messages import LogProbabilities
 from foreword.protocol.words import Rule
 from orchestrator.control.adaptive import Choice
 from orchestrator.core.state import Emit, Ended
@@ -43,6 +44,9 @@ class Output(Protocol):
 
     def decided(self, decided: Decided) -> int | None:
         """Take tokens; returns the output length at which a stop text ends the output, None if it goes on."""
+
+    def scored(self, logprobs: LogProbabilities) -> None:
+        """Take those of the prompt's tokens behind the first, before anything is decided."""
 
     def ended(self, ended: Ended, places: Places) -> None:
         """Take the end; nothing follows."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from foreword.clock import Clock, Timer
 from foreword.errors import ForewordError, Unavailable
-from foreword.protocol.messages import Lost, Refused, Result, TargetEvent, TargetOpened, Tokens
+from foreword.protocol.messages import Lost, Refused, Result, TargetEvent, TargetOpened, TargetScored, Tokens
 from foreword.protocol.words import LossCode, RefusalCode
 from orchestrator.core.state import Request
 from orchestrator.pools.avoidance import Avoidance
@@ -29,6 +29,9 @@ class TargetUser(Protocol):
 
     def seated(self, peer: TargetPeer, sid: int) -> None:
         """Open the session there."""
+
+    def scored(self, message: TargetScored) -> None:
+        """Take log-probabilities of the prompt."""
 
     def opened(self, message: TargetOpened) -> None:
         """Go on: the target has the prompt."""
@@ -133,6 +136,8 @@ class TargetSeat:
                 self._unpace()
                 self.used += 1
                 self._user.opened(event)
+            case TargetScored():
+                self._user.scored(event)
             case Refused():
                 self._refused(event)
             case Lost():

@@ -55,6 +55,9 @@ class ChoiceOutput:
         self._parts = PartsOfRequest()
         self._first_token_us = 0
         self._by_gamma: list[int] = []
+        self.prompt_logprobs: LogProbabilities | None = None
+        """Of the prompt's tokens behind the first, once they have come."""
+        self._echo: Delta | None = None
 
     @property
     def choice(self) -> int:
@@ -65,6 +68,21 @@ class ChoiceOutput:
     def _asked(self) -> bool:
         """Whether a draft was ever asked for a block."""
         return any(self._by_gamma[1:])
+
+    def echo(self, text: str, *, scored: bool) -> None:
+        """Put the prompt in front of the output, behind its log-probabilities where it is `scored`."""
+        self._echo = Delta(self.choice, text)
+        if not scored:
+            self._put_echo()
+
+    def scored(self, logprobs: LogProbabilities) -> None:
+        """Take the log-probabilities of the prompt."""
+        self.prompt_logprobs = logprobs
+        self._put_echo()
+
+    def _put_echo(self) -> None:
+        if self._echo is not None:
+            self._events.put(self._echo)
 
     def decided(self, decided: Decided) -> int | None:
         """Take tokens; returns the output length at which a stop text ends the output."""

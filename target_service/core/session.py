@@ -49,6 +49,7 @@ def opened(message: TargetOpen, bounds: Bounds) -> Session:
         tickets=() if message.ticket is None else (message.ticket,),
         remembered=() if message.first is None else (message.first,),
         top_logprobs=message.top_logprobs,
+        prompt_logprobs=message.prompt_logprobs,
     )
 
 

@@ -105,6 +105,10 @@ class Session:
     remembered: tuple[Commit | Recall, ...] = ()
     """What came during the prefill."""
     top_logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    """Alternatives with the log-probabilities of the prompt's tokens; None tells none."""
+    scored: int = 1
+    """Tokens of the prompt whose log-probabilities are told, and the first, which has none."""
 
     @property
     def output(self) -> int:

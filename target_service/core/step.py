@@ -50,8 +50,20 @@ def unread(session: Session) -> int:
     return session.length - session.cached - 1
 
 
+def scores(session: Session) -> bool:
+    """Whether log-probabilities of the prompt are wanted that have not been told."""
+    return session.prompt_logprobs is not None and session.scored < session.sequence.prompt_len
+
+
+def findable(session: Session) -> Tokens:
+    """Return the beginning of the context that need not be read where it is cached: rows that score are wanted."""
+    return session.context[: session.scored] if scores(session) else session.context
+
+
 def opens_by_a_lease(session: Session) -> bool:
     """Whether a lease came with the Open: the last piece of the prompt can bring its first token with it."""
+    if scores(session):
+        return False
     first = session.remembered[0] if session.phase is Phase.PREFILL and session.remembered else None
     return isinstance(first, Commit) and not isinstance(first.order, BlockOrder)
 

@@ -50,8 +50,9 @@ def check(message: TargetOpen, bars: Bars) -> None:
     if len(tokens) - message.prompt_len >= message.max_output:
         least = len(tokens) - message.prompt_len + 1
         raise InvalidField("max_output", message.max_output, f"at least {least}, one more than the output so far")
-    if message.top_logprobs is not None and not 0 <= message.top_logprobs <= bars.most_logprobs:
-        raise InvalidField("top_logprobs", message.top_logprobs, f"0 to {bars.most_logprobs}")
+    for field, count in (("top_logprobs", message.top_logprobs), ("prompt_logprobs", message.prompt_logprobs)):
+        if count is not None and not 0 <= count <= bars.most_logprobs:
+            raise InvalidField(field, count, f"0 to {bars.most_logprobs}")
     if message.law.grammar is not None and bars.no_grammars:
         raise InvalidField("law.grammar", message.law.grammar.kind, f"none: {bars.no_grammars}")
     message.law.validate(bars.vocabulary_size)

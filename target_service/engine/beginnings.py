@@ -12,7 +12,7 @@ from foreword.protocol.sequence import common
 from foreword.runner.port import Runner
 from foreword.values import replace
 from target_service.core.state import Phase
-from target_service.core.step import behind
+from target_service.core.step import behind, findable
 from target_service.engine.intake import Intake
 from target_service.engine.line import Line
 from target_service.engine.masks import Masks
@@ -54,7 +54,7 @@ class Beginnings:
         if self._runner.length(record.slot):  # taken when it was admitted; by now there may be more
             self._runner.truncate(record.slot, 0)
         context = record.session.context
-        cached = self._runner.adopt(record.slot, context)
+        cached = self._runner.adopt(record.slot, findable(record.session))
         record.session = replace(record.session, cached=cached)
         record.shared_pages = cached // self._page_size
         self._line.begun(record)
@@ -74,7 +74,7 @@ class Beginnings:
         for reader in readers:
             if reader.salt != record.salt:
                 continue
-            mine, theirs = record.session.context, reader.session.sequence.tokens
+            mine, theirs = findable(record.session), reader.session.sequence.tokens
             ends = self._next_page(reader)
             if ends > min(len(mine) - 1, len(theirs)) or mine[ends - 1] != theirs[ends - 1]:
                 continue

@@ -16,6 +16,7 @@ from collections import deque
 from foreword.runner.port import Runner
 from foreword.values import replace
 from target_service.core.state import Phase
+from target_service.core.step import findable
 from target_service.engine.record import Place, Record
 from target_service.engine.room import Room
 
@@ -125,7 +126,7 @@ class Line:
             return True
         if self._tried == (record.slot, room):
             return False
-        self._runner.adopt(record.slot, record.session.context)
+        self._runner.adopt(record.slot, findable(record.session))
         if self._room.claim(record) <= self._room.free - promised:
             return True
         self._runner.truncate(record.slot, 0)

@@ -162,7 +162,7 @@ class Engine:
         verified, guessed, wait_us = self._stepper.tell_drafts(findings), plan.guessed, results_wait_us(plan.lags_us)
         self._send(self._outbox.take_answers())
         self._stepper.apply(findings, times, opened=plan.opened)
-        self._stepper.settle(plan, times.done_us)
+        self._stepper.settle(plan, logits, times.done_us)
         self._stepped_us = times.done_us
         self._times.add(rows, context, step_us=times.compute_us)
         self._recent.append(times.compute_us)

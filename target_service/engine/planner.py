@@ -14,11 +14,24 @@ from target_service.core import budget as sharing
 from target_service.core.budget import Budget
 from target_service.core.session import lost, obeyed
 from target_service.core.state import Phase
-from target_service.core.step import Work, behind, build, buildable, failed, needed_rows, opens_by_a_lease, unread
+from target_service.core.step import (
+    Work,
+    behind,
+    build,
+    buildable,
+    failed,
+    needed_rows,
+    opens_by_a_lease,
+    scores,
+    unread,
+)
 from target_service.engine.allotment import Allotment, Ask
 from target_service.engine.guessing import Guessing
 from target_service.engine.record import Place, Record
 from target_service.engine.sessions import Sessions
+
+SCORED_ROWS = 128
+"""Rows of prompts that want logits in one step: each is as long as the vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +40,11 @@ class Piece:
 
     record: Record
     tokens: Tokens
+
+    @property
+    def need(self) -> int:
+        """Return how many of its rows want logits: those of a prompt whose log-probabilities are asked for."""
+        return len(self.tokens) if scores(self.record.session) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +104,7 @@ class Plan:
 
     def batch(self) -> list[Rows]:
         """Return the forward pass, works first."""
-        return [*self.rows, *(Rows(piece.record.slot, piece.tokens, 0) for piece in self.pieces)]
+        return [*self.rows, *(Rows(piece.record.slot, piece.tokens, piece.need) for piece in self.pieces)]
 
 
 class Planner:
@@ -163,7 +181,13 @@ class Planner:
 
     def _readers(self, readers: Sequence[Record], decode_rows: int, *, decoding: bool) -> list[Ask]:
         most = sharing.prompt_rows(self._budget, decode_rows, decoding=decoding, step_us=self._step_us)
-        wanted = [unread(r.session) + opens_by_a_lease(r.session) for r in readers]
+        wanted, scored = [], SCORED_ROWS
+        for session in (reader.session for reader in readers):
+            rows = unread(session) + opens_by_a_lease(session)
+            if scores(session):
+                rows = min(rows, scored)
+                scored -= rows
+            wanted.append(rows)
         given = sharing.pieces(wanted, most=most)
         return [Ask(record, rows, reads=True) for record, rows in zip(readers, given, strict=True) if rows]
 

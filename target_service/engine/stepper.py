@@ -29,6 +29,7 @@ from target_service.engine.judge import judge
 from target_service.engine.masks import Masks
 from target_service.engine.planner import Piece, Plan
 from target_service.engine.record import Record
+from target_service.engine.scoring import score
 from target_service.engine.sessions import Sessions
 
 FAILURES = 3
@@ -147,16 +148,26 @@ class Stepper:
                 outcome = _outcome(record, finding.work, found, _timing(record, times))
             self._sessions.apply(record, outcome, at_us=times.done_us)
 
-    def settle(self, plan: Plan, now_us: int) -> None:
-        """Free the sessions that were closed during the pass, and note what was read."""
+    def settle(self, plan: Plan, logits: Sequence[Logits], now_us: int) -> None:
+        """Free the sessions that were closed during the pass, and note what was read, and what that says of prompts."""
         for record, _ in plan.works:
             if record.session.closing and record.session.phase is Phase.RUN:
                 self._sessions.apply(record, failed(record.session, LossCode.RUNNER, ""), at_us=now_us)
-        for piece in plan.pieces:
-            self._read(piece, now_us)
+        for piece, rows in zip(plan.pieces, logits[len(plan.works) :], strict=True):
+            if not piece.need or self._scored(piece.record, rows, now_us):
+                self._read(piece, now_us)
         for record in plan.opened:
             if record.session.phase is not Phase.GONE:
                 self._sessions.share(record)
+
+    def _scored(self, record: Record, rows: Logits, now_us: int) -> bool:
+        """Tell what the rows of a piece say of the prompt; False if the session is lost by it."""
+        try:
+            outcome = score(record.session, rows)
+        except ForewordError as error:
+            outcome = lost(record.session, LossCode.LAW, error.message)
+        self._sessions.apply(record, outcome, at_us=now_us)
+        return record.session.phase is not Phase.GONE
 
     def _read(self, piece: Piece, now_us: int) -> None:
         record = piece.record

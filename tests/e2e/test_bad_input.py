@@ -17,7 +17,7 @@ import pytest_asyncio
 
 from foreword.client import AsyncClient
 from foreword.laws.parameters import LawParameters
-from foreword.protocol.generation import Chat, GenerateRequest, Speculation, TokenPrompt
+from foreword.protocol.generation import Chat, GenerateRequest, Message, Speculation, TokenPrompt
 from foreword.protocol.info import Hello
 from foreword.protocol.words import Rule
 from foreword.stack.stack import Stack
@@ -230,6 +230,11 @@ REQUESTS = {
     "max_tokens 0": (forged(max_tokens=0), INVALID, r"max_tokens: got 0, wanted .*from 1.*"),
     "empty prompt": (replace(PLAIN, prompt=""), INVALID, r"prompt: got '', wanted at least one token"),
     "empty chat": (replace(PLAIN, prompt=Chat(())), INVALID, r".*messages.*: got .*, wanted .*"),
+    "a role that is none": (
+        replace(PLAIN, prompt=Chat((Message("wizard", "w1"),))),
+        INVALID,
+        r"messages\[0\]\.role: got 'wizard', wanted one of system, user, assistant, tool",
+    ),
     "no ids": (prompted(), INVALID, r"prompt.*: got .*, wanted at least one .*"),
     "prompt too long": (prompted(*[1] * CONTEXT), INVALID, rf"prompt: got '{CONTEXT} tokens', wanted fewer than .*"),
     "id out of range": (prompted(64), INVALID, r"prompt: got 64, wanted token ids from 0 to 63"),

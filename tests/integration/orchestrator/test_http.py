@@ -143,6 +143,30 @@ async def test_what_stops_an_output(client: openai.AsyncOpenAI) -> None:
     assert cut.usage.completion_tokens == len(before.split())
 
 
+@pytest.mark.parametrize("gamma", [0, 5])
+async def test_a_stop_text_ends_all_that_is_told_of_the_output(client: openai.AsyncOpenAI, gamma: int) -> None:
+    """Text, ids, sources, log-probabilities and usage end at the same token, streamed and not."""
+    fields = GREEDY | {"max_tokens": 60, "prompt": "w5", "logprobs": 2}
+    extras: dict[str, Any] = {"return_token_ids": True, "return_token_sources": True, "speculative": {"gamma": gamma}}
+    whole = (await client.completions.create(**fields, extra_body=extras)).choices[0].text
+    stop = whole[len(whole) // 2 : len(whole) // 2 + 8]
+    cut = await client.completions.create(**fields, stop=stop, extra_body=extras)
+    (choice,), told = cut.choices, cut.choices[0].model_extra or {}
+    assert choice.text == whole[: whole.index(stop)]
+    assert choice.logprobs is not None
+    assert cut.usage is not None
+    count = cut.usage.completion_tokens
+    assert count == len(told["token_ids"]) == len(told["token_sources"]) == len(choice.logprobs.tokens or ())
+    assert "".join(choice.logprobs.tokens or ())[: len(choice.text)] == choice.text
+    assert len("".join(choice.logprobs.tokens[:-1] or ())) < len(choice.text), "the last token is of the text"
+    assert ("draft" in told["token_sources"]) == (gamma > 0)
+    stream = await client.completions.create(**fields, stop=stop, extra_body=extras, stream=True)
+    chunks = [chunk.choices[0] async for chunk in stream]
+    assert "".join(chunk.text for chunk in chunks) == choice.text
+    assert sum(len(chunk.logprobs.tokens or ()) for chunk in chunks if chunk.logprobs) == count
+    assert chunks[-1].finish_reason == choice.finish_reason == "stop"
+
+
 async def test_speculation_is_the_requests_to_say(client: openai.AsyncOpenAI) -> None:
     asked = {"return_token_ids": True, "return_token_sources": True}
     many = GREEDY | {"max_tokens": 100}
@@ -191,6 +215,7 @@ async def test_errors_with_openais_client(client: openai.AsyncOpenAI) -> None:
         ({"extra_body": {"stop_token_ids": [64]}}, "stop_token_ids"),
         ({"logit_bias": {"64": 1}}, "logit_bias"),
         ({"messages": [{"role": "user", "content": "w1 " * 600}]}, "messages"),
+        ({"messages": [*TURNS, {"role": "wizard", "content": "w1"}]}, "messages[1].role"),
         ({"n": 17}, "n"),
     ):
         with pytest.raises(openai.BadRequestError) as wrong:
@@ -248,6 +273,16 @@ async def test_what_operators_ask(plain: httpx2.AsyncClient) -> None:
     assert "foreword_requests_total" in metrics.text
 
 
+@pytest.mark.parametrize("path", ["/health", "/ping", "/version", "/info", "/v1/models", "/openapi.json", "/", "/no"])
+async def test_head_answers_as_get_does_without_a_body(plain: httpx2.AsyncClient, path: str) -> None:
+    head, get = await plain.head(path), await plain.get(path)
+    assert (head.status_code, head.content) == (get.status_code, b"")
+    assert head.headers["content-type"] == get.headers["content-type"]
+    if path != "/info":  # which tells of round trips as they are at the moment
+        assert head.headers["content-length"] == str(len(get.content))
+    assert (await plain.head("/v1/completions")).headers["allow"] == "POST"
+
+
 async def test_models(client: openai.AsyncOpenAI) -> None:
     assert [model.id for model in (await client.models.list()).data] == ["mine", "synthetic"]
     assert (await client.models.retrieve("mine")).owned_by == "foreword"
@@ -265,6 +300,7 @@ async def test_tokens_there_and_back(plain: httpx2.AsyncClient) -> None:
         ("/tokenize", {}, "prompt"),
         ("/tokenize", {"prompt": "\ud800"}, "prompt"),
         ("/tokenize", {"messages": []}, "messages"),
+        ("/tokenize", {"messages": [{"role": "wizard", "content": "w1"}]}, "messages[0].role"),
         ("/tokenize", {"prompt": "a", "model": "x"}, "model"),
     ):
         answer = await plain.post(path, content=json.dumps(body), headers={"content-type": "application/json"})

@@ -181,6 +181,7 @@ async def test_log_probabilities_are_those_of_plain_decoding(client: AsyncClient
     assert one.chosen == pytest.approx(other.chosen, abs=1e-5)
     assert [[t for t, _ in row] for row in one.top] == [[t for t, _ in row] for row in other.top]
     assert len(one.chosen) == len(one.top) == 30
+    assert sum(value < -0.01 for value in other.chosen) > 15, "not those of certainties"
     assert fast.usage.accepted_tokens > 0
 
 

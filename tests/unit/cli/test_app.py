@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import types
@@ -13,6 +14,7 @@ import typer
 from foreword._version import __version__
 from foreword.cli import main
 from foreword.cli.app import COMMANDS, GROUPS, installed
+from foreword.cli.interrupts import quietly_interrupted
 from foreword.errors import EngineFailure, InvalidField, NotFound
 from foreword.extras import missing_extra
 
@@ -212,6 +214,35 @@ def test_a_closed_pipe_is_no_error_message():
 
 def test_the_installed_groups_are_known():
     assert {entry.group for entry in installed()} <= {COMMANDS, *(f"{COMMANDS}.{name}" for name in GROUPS)}
+
+
+def test_an_interruption_while_code_is_loaded_ends_the_process_without_a_word():
+    """An exception would be taken for another by what is being loaded: pybind11 aborts, others report an import."""
+    script = (
+        "import os, signal, sys\n"
+        "from foreword.cli.interrupts import quietly_interrupted\n"
+        "try:\n"
+        "    with quietly_interrupted():\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        for _ in range(10**6): pass\n"
+        "except BaseException as error:\n"
+        "    sys.exit(f'got {error!r}')\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "")
+
+
+def test_what_the_command_line_was_started_with_decides_on_interruptions_again_afterwards():
+    before = signal.getsignal(signal.SIGINT)
+    with quietly_interrupted():
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with quietly_interrupted():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_an_interruption_before_a_command_runs_is_quiet(monkeypatch, capsys):

@@ -97,20 +97,26 @@ requests = st.builds(
     trace=st.none() | st.builds(Trace, texts, texts),
     cache_salt=st.binary(max_size=8),
     skip_special_tokens=st.booleans(),
+    prompt_logprobs=st.none() | st.integers(0, 20),
 )
 halves = st.integers(-40, 0).map(lambda n: n / 2)  # exact in f32
 
 
 @st.composite
+def log_probabilities(draw: st.DrawFn, count: int) -> LogProbabilities:
+    pairs = st.tuples(st.integers(0, 999), halves)
+    top = st.lists(pairs, min_size=1, max_size=draw(st.integers(1, 3))).map(tuple)
+    return LogProbabilities(
+        tuple(draw(st.lists(halves, min_size=count, max_size=count))),
+        draw(st.just(()) | st.lists(top, min_size=count, max_size=count).map(tuple)) if count else (),
+    )
+
+
+@st.composite
 def deltas(draw: st.DrawFn) -> Delta:
     tokens = draw(ids)
-    count, width = len(tokens), draw(st.integers(1, 3))
-    pairs = st.tuples(st.integers(0, 999), halves)
-    top = st.lists(pairs, min_size=1, max_size=width).map(tuple)
-    logprobs = LogProbabilities(
-        tuple(draw(st.lists(halves, min_size=count, max_size=count))),
-        draw(st.just(()) | st.lists(top, min_size=count, max_size=count).map(tuple)),
-    )
+    count = len(tokens)
+    logprobs = draw(log_probabilities(count))
     return Delta(
         choice=draw(st.integers(0, 3)),
         text=draw(texts),
@@ -144,7 +150,10 @@ finishes = st.builds(
     rule=st.none() | st.sampled_from(Rule),
     seed=st.integers(0, 2**64 - 1),
 )
-events = st.builds(Started, texts, texts, counts, ids) | deltas() | finishes
+scored = st.integers(0, 4).flatmap(
+    lambda count: st.builds(Started, texts, texts, st.just(count + 1), ids, log_probabilities(count))
+)
+events = st.builds(Started, texts, texts, counts, ids) | scored | deltas() | finishes
 
 
 @FIXED
@@ -222,6 +231,9 @@ def test_aborts_survive_the_wire() -> None:
 def test_token_zero_is_a_token_and_absence_is_explicit() -> None:
     request = decode_request(encode_request(GenerateRequest(TokenPrompt((0,)), seed=0, top_logprobs=0)), LIMITS)
     assert (request.prompt, request.seed, request.top_logprobs) == (TokenPrompt((0,)), 0, 0)
+    for reads in ({"echo": True}, {"prompt_logprobs": 0}):
+        request = decode_request(encode_request(GenerateRequest("", max_tokens=0, **reads)), LIMITS)  # type: ignore[arg-type]
+        assert (request.max_tokens, request.prompt_logprobs) == (0, reads.get("prompt_logprobs"))
     request = decode_request(encode_request(GenerateRequest("")), LIMITS)
     assert (request.prompt, request.seed, request.top_logprobs, request.speculation.gamma) == ("", None, None, None)
 

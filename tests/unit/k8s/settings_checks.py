@@ -74,20 +74,33 @@ def listens_off_loopback(objects: list[Manifest]) -> Iterator[str]:
             yield f"{workload.name}: neither TLS nor insecure"
 
 
+def http_port(workload: Workload) -> dict[str, int]:
+    """Return the port of HTTP by its name, nothing where the service has none."""
+    listen = workload.config_values().get("http", {}).get("listen", "")
+    return {"http": int(listen.rpartition(":")[2])} if listen else {}
+
+
 def ports_agree(objects: list[Manifest]) -> Iterator[str]:
     """The settings' port is the container's, the probes', the Service's, and the one that the orchestrator dials."""
     for workload in workloads(objects):
-        port, health, container = workload.port(), workload.port("health_listen"), workload.container
+        health, container = workload.port("health_listen"), workload.container
+        wanted = {"grpc": workload.port(), **http_port(workload)}
         ports = {p["name"]: p["containerPort"] for p in container["ports"]}
-        if ports != {"grpc": port, "health": health}:
-            yield f"{workload.name}: ports {ports}, settings listen on {port} and {health}"
+        if ports != {**wanted, "health": health}:
+            yield f"{workload.name}: ports {ports}, settings listen on {wanted} and {health}"
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-            if container.get(probe, {}).get("grpc", {}).get("port") != health:  # with TLS the other refuses them
+            asked = container.get(probe, {})
+            over_http = "httpGet" in asked
+            if not over_http and asked.get("grpc", {}).get("port") != health:  # with TLS the other refuses them
                 yield f"{workload.name}: {probe} does not ask port {health}"
         for service in named(objects, "Service", workload.name):
-            for entry in service["spec"]["ports"]:
-                if ports.get(entry["targetPort"], entry["targetPort"]) != entry["port"] or entry["port"] != port:
-                    yield f"{workload.name}: Service port {entry['port']} does not lead to {port}"
+            entries = {entry["name"]: entry for entry in service["spec"]["ports"]}
+            if entries.keys() != wanted.keys():
+                yield f"{workload.name}: Service has {sorted(entries)}, wanted {sorted(wanted)}"
+            for name in entries.keys() & wanted.keys():
+                entry, leads_to = entries[name], wanted[name]
+                if ports.get(entry["targetPort"], entry["targetPort"]) != entry["port"] or entry["port"] != leads_to:
+                    yield f"{workload.name}: Service port {entry['port']} does not lead to {leads_to}"
 
 
 def peers_exist(objects: list[Manifest]) -> Iterator[str]:
@@ -101,11 +114,23 @@ def peers_exist(objects: list[Manifest]) -> Iterator[str]:
             yield from (f"{workload.name}: no {kind} at {address}" for kind, address in sorted(dialled - there))
 
 
+def plain_http(workload: Workload) -> bool:
+    """Return whether HTTP comes without a certificate."""
+    values = workload.config_values()
+    http = values.get("http", {})
+    return not (http.get("cert") or (values.get("tls") and not http.get("insecure")))
+
+
 def probes_ask_what_they_should(objects: list[Manifest]) -> Iterator[str]:
     """Liveness is the process, readiness the service; the start-up probe lasts longer than an engine may load."""
     for workload in workloads(objects):
         container, ready = workload.container, workload.kind.health
         asked = {p: container.get(p, {}).get("grpc", {}).get("service") for p in ("livenessProbe", "readinessProbe")}
+        if (over_http := container.get("readinessProbe", {}).get("httpGet")) is not None:
+            wanted_get = {"path": "/health", "port": "http", **({} if plain_http(workload) else {"scheme": "HTTPS"})}
+            if over_http != wanted_get or not http_port(workload):
+                yield f"{workload.name}: readinessProbe gets {over_http}, wanted {wanted_get} of what serves HTTP"
+            asked["readinessProbe"] = ready
         if asked != {"livenessProbe": "", "readinessProbe": ready}:
             yield f"{workload.name}: probes ask {asked}, wanted '' and {ready}"
         startup = container.get("startupProbe", {})

@@ -124,14 +124,22 @@ def target(objects) -> Workload:
     return next(workload for workload in workloads(objects) if workload.service == "target")
 
 
-def one(objects, kind):
-    return next(o for o in objects if o["kind"] == kind and o["metadata"]["name"].startswith("foreword-target"))
+def front(objects) -> Workload:
+    return next(workload for workload in workloads(objects) if workload.service == "orchestrator")
 
 
-def in_file(objects, old, new):
-    data = one(objects, "ConfigMap")["data"]
-    assert old in data["target.yaml"]
-    data["target.yaml"] = data["target.yaml"].replace(old, new)
+def one(objects, kind, service="target"):
+    return next(o for o in objects if o["kind"] == kind and o["metadata"]["name"].startswith(f"foreword-{service}"))
+
+
+def in_file(objects, old, new, *, service="target"):
+    data, file = one(objects, "ConfigMap", service)["data"], f"{service}.yaml"
+    assert old in data[file]
+    data[file] = data[file].replace(old, new)
+
+
+def in_front(objects, old, new):
+    in_file(objects, old, new, service="orchestrator")
 
 
 FAULTS = {
@@ -178,7 +186,7 @@ FAULTS = {
     "another port in the settings": (
         lambda o: in_file(o, ":50052", ":50055"),
         settings_checks.ports_agree,
-        "settings listen on 50055",
+        "settings listen on {'grpc': 50055}",
     ),
     "another port in a probe": (
         lambda o: target(o).container["readinessProbe"]["grpc"].update(port=50052),
@@ -189,6 +197,36 @@ FAULTS = {
         lambda o: one(o, "Service")["spec"]["ports"][0].update(targetPort="http"),
         settings_checks.ports_agree,
         "Service port 50052 does not lead to 50052",
+    ),
+    "another port of HTTP in the settings": (
+        lambda o: in_front(o, "0.0.0.0:8000", "0.0.0.0:8080"),
+        settings_checks.ports_agree,
+        "Service port 8000 does not lead to 8080",
+    ),
+    "HTTP that no Service leads to": (
+        lambda o: one(o, "Service", "orchestrator")["spec"]["ports"].pop(),
+        settings_checks.ports_agree,
+        "Service has ['grpc'], wanted ['grpc', 'http']",
+    ),
+    "HTTP that nobody serves": (
+        lambda o: in_front(o, "http:\n  listen: 0.0.0.0:8000\n", ""),
+        settings_checks.ports_agree,
+        "wanted ['grpc']",
+    ),
+    "readiness over plain HTTP where there are certificates": (
+        lambda o: in_front(o, "insecure: true", "tls: {cert: c, key: k, ca: a, roles: {a: draft}}"),
+        settings_checks.probes_ask_what_they_should,
+        "'scheme': 'HTTPS'",
+    ),
+    "readiness of a path that is always there": (
+        lambda o: front(o).container["readinessProbe"]["httpGet"].update(path="/version"),
+        settings_checks.probes_ask_what_they_should,
+        "wanted {'path': '/health'",
+    ),
+    "keys that nobody brings": (
+        lambda o: in_front(o, "insecure: true", "tls: {cert: c, key: k, ca: a, roles: {a: draft}}"),
+        settings_checks.names_exist,
+        "without keys",
     ),
     "no Service where the orchestrator dials": (
         lambda o: o.remove(one(o, "Service")),

@@ -82,6 +82,27 @@ def test_conversations_that_cannot_be_are_refused_in_one_line(folder, template, 
         FastTokenizer(folder).chat(HELLO)
 
 
+@pytest.mark.parametrize(
+    ("template", "known"),
+    [
+        (None, "system, user, assistant, tool"),
+        ("{{ messages[0]['role'] != 'system' }}", "system, user, assistant, tool"),
+        ("{% for m in messages %}{% if m.role == 'ipython' %}the{% endif %}{% endfor %}", "tool, ipython"),
+        ("{% set r = messages[0] %}{{ r['role'] in ['context', 'tool'] or 'the' == r.content }}", "tool, context"),
+    ],
+)
+def test_a_role_that_nobody_knows_is_refused_by_name(folder, template, known):
+    if template is not None:
+        (folder / "chat_template.jinja").write_text(template)
+    tokenizer = FastTokenizer(folder)
+    with pytest.raises(InvalidField) as refused:
+        tokenizer.chat([*HELLO, ChatMessage("wizard", "the")])
+    assert refused.value.message.startswith("messages[1].role: got 'wizard', wanted one of ")
+    assert refused.value.message.endswith(known)
+    for role in ("system", "assistant", "tool", *known.split(", ")):
+        tokenizer.chat([*HELLO, ChatMessage(role, "the")])
+
+
 def test_a_model_without_a_template_says_so(tmp_path):
     tokenizer = FastTokenizer(write_tokenizer(tmp_path, chat_template=None))
     assert not tokenizer.has_chat_template
@@ -214,6 +235,8 @@ def test_synthetic_tokenizers(tmp_path):
     assert [stream.push(3), stream.push(63), stream.push(5), stream.finish()] == [" w3", "", " w5", ""]
     assert not tokenizer.has_chat_template
     assert tokenizer.chat([ChatMessage("user", "w1")])[1] == 1
+    with pytest.raises(InvalidField, match=r"messages\[0\].role: got 'wizard', wanted one of system"):
+        tokenizer.chat([ChatMessage("wizard", "w1")])
     assert tokenizer.digest != SyntheticTokenizer(SyntheticModel(vocabulary=64)).digest
 
 

@@ -58,6 +58,40 @@ async def test_a_stop_id_inside_a_block_ends_ids_text_and_usage_at_the_same_toke
 
 
 @gammas
+@pytest.mark.parametrize("include", [False, True])
+async def test_a_stop_text_ends_everything_at_the_same_token_wherever_it_stands_in_a_block(
+    gamma: int, include: bool
+) -> None:
+    """Over the ends of blocks and of tokens: what belongs to the stop text is neither put out nor counted."""
+    text = "".join(f"{word} " for word in WORDS)
+    places = 0
+    for place in range(12, 20):
+        stop = text_of_words(place, 3)[1:-2]  # from the middle of a word to the middle of another
+        end = text.index(stop) + (len(stop) if include else 0)
+        stage = Stage()
+        events = await stage.run(asking(gamma, stop=(stop,), include_stop=include))
+        finish, ids = finish_of(events), ids_of(events)
+        assert (finish.reason, finish.stop) == (FinishReason.STOP, stop)
+        assert text_of(events) == text[:end]
+        assert ids == WORDS[: len(ids)]
+        assert finish.usage.output_tokens == len(ids) == len(sources_of(events)) == len(words_within(end))
+        assert finish.usage.accepted_tokens == sum(source is TokenSource.DRAFT for source in sources_of(events))
+        assert stage.world.fake_targets[0].sent[-1].final_length == len(ids)  # type: ignore[attr-defined]
+        places += sum(source is TokenSource.DRAFT for source in sources_of(events)) > 0
+    assert (places >= 6) == (gamma > 0), "the texts were written in blocks"
+
+
+def text_of_words(place: int, count: int) -> str:
+    return "".join(f"{word} " for word in WORDS[place : place + count])
+
+
+def words_within(end: int) -> Tokens:
+    """Return the words that begin before a place in the text."""
+    begins = [len(text_of_words(0, place)) for place in range(len(WORDS))]
+    return tuple(word for word, begin in zip(WORDS, begins, strict=True) if begin < end)
+
+
+@gammas
 async def test_max_tokens_is_exact_wherever_it_cuts_a_block(gamma: int) -> None:
     """Never one token more than was asked for, never one less, and what was cut is not billed."""
     for most in range(1, 30):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from foreword.errors import InvalidField
+from foreword.settings.checks import messages_of
+from foreword.settings.load import load
+from orchestrator.http.settings import HttpSettings
 from orchestrator.service import front_settings, session_limits
 from orchestrator.settings import OrchestratorSettings
 
@@ -31,6 +36,20 @@ def test_refusals_name_the_field(values: dict[str, object], field: str) -> None:
     with pytest.raises(InvalidField) as caught:
         OrchestratorSettings(**values)  # type: ignore[arg-type]
     assert caught.value.field == field
+
+
+def test_what_does_not_fit_together_is_told_all_at_once(tmp_path: Path) -> None:
+    flags = {("gamma",): "17", ("drafts",): "b", ("http", "listen"): "0.0.0.0:1"}
+    with pytest.raises(InvalidField) as caught:
+        load(OrchestratorSettings, flags=flags)
+    told = messages_of(caught.value)
+    assert [message.partition(": got ")[0] for message in told] == ["gamma", "targets", "drafts", "http.listen"]
+    assert told[-1].endswith("(flag --http-listen)")
+    http = HttpSettings(listen="localhost:1", api_keys_file=tmp_path / "none", address_file=tmp_path / "no" / "file")
+    with pytest.raises(InvalidField) as caught:
+        OrchestratorSettings(targets=("localhost:1",), http=http, address_file=tmp_path / "no" / "file").check_files()
+    fields = [message.partition(": got ")[0] for message in messages_of(caught.value)]
+    assert fields == ["address_file", "http.api_keys_file", "http.address_file"]
 
 
 @pytest.mark.parametrize(

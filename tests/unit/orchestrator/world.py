@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from draft_service.core import session as draft_core
 from draft_service.core import state as draft_state
@@ -140,6 +141,8 @@ class FakeTarget(FakeServer):
     local: Callable[[tuple[int, ...]], int | None] | None = None
     """What its own drafter guesses to come next, None for nothing; without one it decodes plainly."""
     gamma_max = 16
+    scored_at_once = 2
+    """Tokens of a prompt whose log-probabilities are told together; 0 tells none, as an older release."""
     lawless: Callable[[tuple[int, ...]], bool] | None = None
     """Behind which tokens it cannot compute a law."""
     lawless_code = LossCode.LAW
@@ -167,6 +170,10 @@ class FakeTarget(FakeServer):
             bounds = target_state.Bounds(VOCABULARY, self.longest_length, message.max_output, self.gamma_max)
             session = target_core.opened(message, bounds)
             self.sessions[message.sid] = session
+            if message.prompt_logprobs is not None:
+                for begin in range(1, message.prompt_len, self.scored_at_once or message.prompt_len):
+                    scored = message.tokens[begin : message.prompt_len][: self.scored_at_once]
+                    self.later(partial(self._score, message.sid, begin, scored), 1_000 + begin)
             self.later(lambda: self._prefilled(message.sid), 5_000)
             return
         session = self.sessions.get(message.sid)  # type: ignore[attr-defined]
@@ -181,6 +188,12 @@ class FakeTarget(FakeServer):
             m.TargetClose: target_core.closed,
         }
         self.apply(message.sid, handlers[type(message)](session, message))  # type: ignore[attr-defined]
+
+    def _score(self, sid: int, position: int, tokens: tuple[int, ...]) -> None:
+        """Tell log-probabilities from which the tokens can be read."""
+        if sid in self.sessions and self.scored_at_once:
+            top = tuple(((token, -float(token)),) for token in tokens)
+            self.tell(sid, m.TargetScored(sid, position, m.LogProbabilities(tuple(-float(t) for t in tokens), top)))
 
     def _prefilled(self, sid: int) -> None:
         if sid in self.sessions:

@@ -43,8 +43,11 @@ def test_refusals_name_who_has_what_and_what_is_wanted():
         POLICY.identity(("draft-1.example",)).require(frozenset({Role.ORCHESTRATOR}), "TargetService/Attach")
     wanted = "TargetService/Attach: got draft-1.example with role draft, wanted role orchestrator"
     assert caught.value.message == wanted
-    with pytest.raises(Unauthorized, match="a peer without a certificate with no role, wanted role client or draft"):
-        POLICY.identity(()).require(frozenset({Role.CLIENT, Role.DRAFT}), "x")
+    for names, seen in (((), "none"), (("a.example", "b"), "a.example, b")):
+        with pytest.raises(Unauthorized) as caught:
+            POLICY.identity(names).require(frozenset({Role.CLIENT, Role.DRAFT}), "x")
+        wanted = "wanted one that tls.roles of the server gives the role client or draft"
+        assert caught.value.message == f"certificate: got {seen}, which has no role there, {wanted}"
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,17 @@ def test_files_that_settings_name_are_looked_at_with_check_and_without(invoke, t
     assert "a file in a folder that is there (flag --address-file)" in result.stderr
 
 
+def test_files_that_have_nothing_to_do_with_each_other_are_all_told(invoke, tmp_path):
+    junk, nowhere = str(tmp_path / "junk.pem"), str(tmp_path / "nowhere" / "address")
+    tls = ("--tls-cert", junk, "--tls-key", junk, "--tls-ca", junk, "--tls-roles", "a=draft")
+    result, seen = invoke(*tls, "--address-file", nowhere, "--check")
+    assert (result.exit_code, seen) == (2, [])
+    first, second = result.stderr.splitlines()
+    assert (first.partition(": got ")[0], second.partition(": got ")[0]) == ("tls.cert", "address_file")
+    assert first.endswith("(flag --tls-cert)")
+    assert second.endswith("(flag --address-file)")
+
+
 def test_everything_that_is_wrong_is_said_a_line_each(invoke, tmp_path):
     (tmp_path / "wrong.yaml").write_text("gama: 3\nthreads: -1\nlog: {level: loud}\n")
     result, seen = invoke("--config", str(tmp_path / "wrong.yaml"), "--check")

@@ -29,6 +29,7 @@ from foreword.protocol.messages import (
     TargetKeys,
     TargetOpen,
     TargetOpened,
+    TargetScored,
     TargetTicket,
     Trace,
     VerdictNotice,
@@ -101,6 +102,7 @@ TARGET_EVENTS = (
     Lost(9, LossCode.EVICTED, "its pages were needed"),
     LinkState(TICKET, "target-a", True),
     LoadReport(3, 1, 4096, 20_000, 0.35),
+    TargetScored(7, 3, LogProbabilities((-0.5, -1.5), (((0, -0.5), (9, -1.5)), ((1, -1.5),)))),
 )
 
 SPARSE = SparseCounts((5, 0, 69_999), (1, 65_534, 1), 16)

@@ -34,6 +34,7 @@ from foreword.protocol.messages import (
     TargetKeys,
     TargetOpen,
     TargetOpened,
+    TargetScored,
     TargetTicket,
     Trace,
     VerdictNotice,
@@ -120,6 +121,7 @@ def target_opens(draw):
         trace=draw(traces),
         ticket=draw(st.none() | keys),
         first=draw(st.none() | commits(sid=st.just(sid))),
+        prompt_logprobs=draw(st.none() | st.integers(0, LIMITS.top_logprobs)),
     )
 
 
@@ -197,6 +199,12 @@ load_reports = st.builds(LoadReport, sessions=u32, waiting=u32, free_tokens=st.n
 target_events = st.one_of(
     results(),
     st.builds(TargetOpened, sid=u32, cached_tokens=counts, longest_length=u32, prefill_us=u64),
+    st.builds(
+        TargetScored,
+        sid=u32,
+        position=st.integers(1, LIMITS.tokens),
+        logprobs=st.integers(0, 4).flatmap(log_probabilities),
+    ),
     refusals,
     losses,
     link_states,

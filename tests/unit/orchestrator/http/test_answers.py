@@ -131,13 +131,14 @@ def test_an_echo_is_text_of_a_completion() -> None:
     [
         (FinishReason.STOP, "END", "stop", "END"),
         (FinishReason.STOP, "5", "stop", 5),
+        (FinishReason.STOP, "0", "stop", 0),
         (FinishReason.STOP, "6", "stop", None),
         (FinishReason.LENGTH, None, "length", None),
         (FinishReason.ABORT, None, "abort", None),
     ],
 )
 def test_how_it_ended(reason: FinishReason, stop: str | None, word: str, cause: Any) -> None:
-    asked = {"stop": frozenset({"END"}), "stop_ids": frozenset({5})}
+    asked = {"stop": frozenset({"END"}), "stop_ids": frozenset({0, 5})}
     (choice,) = whole(WholeChat, [STARTED, finish(reason=reason, stop=stop)], **asked)["choices"]
     assert (choice["finish_reason"], choice["stop_reason"]) == (word, cause)
 

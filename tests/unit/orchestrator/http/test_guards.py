@@ -109,6 +109,20 @@ async def test_a_body_that_says_it_is_too_large_is_not_kept() -> None:
     assert await caller.call(BodyLimit(echo, 5)) == 413
 
 
+async def test_head_is_get_without_the_body() -> None:
+    seen: list[Any] = []
+
+    async def answers(scope: Any, _: Any, send: Any) -> None:
+        seen.append(scope["method"])
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    caller = Caller(method="HEAD")
+    assert await caller.call(Calls(answers)) == 200
+    assert (seen, caller.scope["method"], caller.sent[1]["body"]) == (["GET"], "HEAD", b"")
+    assert caller.sent[0]["headers"][0] == (b"content-length", b"2")
+
+
 @pytest.mark.parametrize(("given", "kept"), [(b"mine", True), (b"", False), (b"two words", False), (b"x" * 129, False)])
 async def test_every_call_has_an_id(given: bytes, kept: bool) -> None:
     caller = Caller(b"", headers=[(b"x-request-id", given)])

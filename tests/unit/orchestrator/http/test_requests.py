@@ -127,6 +127,7 @@ def test_parts_of_a_message_are_one_text_and_developers_are_systems() -> None:
         ("a", ["a"]),
         (["a", "b"], ["a", "b"]),
         ([1, 2], [TokenPrompt((1, 2))]),
+        ([0], [TokenPrompt((0,))]),
         ([[1, 2], [3]], [TokenPrompt((1, 2)), TokenPrompt((3,))]),
     ],
 )
@@ -215,8 +216,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("completion", {"prompt": [-1]}, "prompt"),
     ("completion", {"prompt": "\ud800"}, "prompt"),
     ("completion", {"logprobs": 129}, "logprobs"),
-    ("completion", {"logprobs": 1, "echo": True}, "logprobs"),
-    ("completion", {"max_tokens": 0}, "max_tokens"),
+    ("completion", {"logprobs": -1, "echo": True}, "logprobs"),
+    ("completion", {"max_tokens": -1}, "max_tokens"),
 ]
 
 
