@@ -75,6 +75,12 @@ def train(
     bfloat16: Annotated[
         bool, typer.Option(help="Matrix products in bfloat16: quicker on GPUs, and on CPUs with AVX512_BF16.")
     ] = False,
+    rounding: Annotated[
+        bool, typer.Option(help="Layers rounded to 4 bits, as they are served, in the sharpened steps.")
+    ] = True,
+    begin: Annotated[
+        str, typer.Option(help="A draft whose weights the new one's begin as: its folder, or bundled.")
+    ] = "",
     device: Device = "auto",
     threads: Threads = 0,
 ) -> None:
@@ -82,10 +88,16 @@ def train(
     numbers = read_numbers("layers", layers, "numbers with commas, as 0,10,20,29")
     work = _work()
     training = work.TrainingPlan(
-        epochs=epochs, sharpened=sharpened, tokens=batch, rate=rate, seed=seed, bfloat16=bfloat16
+        epochs=epochs,
+        sharpened=sharpened,
+        tokens=batch,
+        rate=rate,
+        seed=seed,
+        rounded=4 if rounding else None,
+        bfloat16=bfloat16,
     )
     choice = work.TargetChoice(target, Dtype.FLOAT32, device, threads)
-    work.train(out, corpus, choice, plan=work.StudentPlan(numbers, head, name, training))
+    work.train(out, corpus, choice, plan=work.StudentPlan(numbers, head, name, work.begun(begin), training))
 
 
 @app.command("eval")

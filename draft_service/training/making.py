@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from draft_service.drafters.vocabulary import VocabularyMap
-from draft_service.folder.card import DraftCard, TargetCard, write_card
+from draft_service.folder.card import DraftCard, TargetCard, read_card, write_card
 from draft_service.folder.student import Student
 from draft_service.folder.target import embedding_digest
-from draft_service.folder.weights import write_weights
+from draft_service.folder.weights import fill, read_weights, write_weights
 from draft_service.training.corpus import Answer, Corpus
 from draft_service.training.trainer import Progress, Trainer, TrainingPlan
 from foreword.errors import InvalidField, NotFound
@@ -32,6 +32,8 @@ class StudentPlan:
     head: int = 8192
     """Ids that it can draw: those that the target writes most."""
     name: str = "draft"
+    begin: Path | None = None
+    """Folder of a draft of as many layers whose weights the student's begin as, instead of the target's."""
     training: TrainingPlan = field(default_factory=TrainingPlan)
 
 
@@ -54,8 +56,10 @@ def make_draft(
     ids = most_frequent(answers, plan.head, always=target.info.eos_ids)
     out.mkdir(parents=True, exist_ok=True)
     student = Student(target.module, plan.layers, ids)
+    origin: dict[str, Any] = {"layers": plan.layers, "target": target.info.weights_digest}
+    if plan.begin is not None:
+        origin["begin"] = _begin_as(student, plan.begin)
     student.to(find_device(device))
-    origin = {"layers": plan.layers, "target": target.info.weights_digest}
     checkpoint = out / "checkpoint.safetensors"
     trainer = Trainer(student, answers, ids, plan=plan.training, origin=origin, checkpoint=checkpoint)
     trainer.run(progress)
@@ -65,9 +69,18 @@ def make_draft(
         "answers_by_temperature": _by_temperature(answers),
         "prompts_digests": _prompts(corpora),
         "training": asdict(plan.training),
+        "begun_as": origin.get("begin"),
         "torch": torch.__version__,
     }
     return _write(target, student, ids, out, plan=plan, recipe=recipe)
+
+
+def _begin_as(student: Student, folder: Path) -> str:
+    """Give a student the weights of a draft, and return their digest; raise what reading it raises, Mismatch too."""
+    card = read_card(folder)
+    weights, _ = read_weights(folder, card)
+    fill(student.trained(), weights, str(folder))
+    return card.weights_digest
 
 
 def check_text(corpora: Sequence[Corpus]) -> None:

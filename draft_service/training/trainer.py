@@ -20,8 +20,10 @@ from draft_service.folder.student import Student
 from draft_service.training.batches import Batch, batch_of, columns_of, grouped
 from draft_service.training.corpus import Answer, digest_of
 from draft_service.training.losses import divergence, refusal
+from draft_service.training.rounding import rounded
 from foreword.errors import InvalidField
 from foreword.models.weights_file import write_whole
+from foreword.runner.kernels.codes import Bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class TrainingPlan:
     decay: float = 0.01
     seed: int = 0
     checkpoint_every: int = 50
+    rounded: Bits | None = 4
+    """What layers are rounded to in the sharpened steps, as they are served: the draft gets used to it."""
     bfloat16: bool = False
     """Whether matrix products round to that format; weights, their averages and the loss are float32 always."""
 
@@ -103,14 +107,15 @@ class Trainer:
             for group in optimizer.param_groups:
                 group["lr"] = optimizer.defaults["lr"] * self._share(step, steps)
         batch = batch.to(self._device)
-        with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._plan.bfloat16):
-            logits = self._student(batch.tokens, batch.mask, batch.rows)
-        logits = logits.float()
-        refused = refusal(logits, batch.teacher).mean()
         sharpening = step > steps * (1 - self._plan.sharpened)
-        loss = refused if sharpening else divergence(logits, batch.teacher).mean()
-        self._student.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        with rounded(self._student, self._plan.rounded if sharpening else None):
+            with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._plan.bfloat16):
+                logits = self._student(batch.tokens, batch.mask, batch.rows)
+            logits = logits.float()
+            refused = refusal(logits, batch.teacher).mean()
+            loss = refused if sharpening else divergence(logits, batch.teacher).mean()
+            self._student.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self._trained.values(), 1.0)
         for optimizer in self._optimizers:
             optimizer.step()

@@ -175,6 +175,16 @@ def _text(tokens: int, prompts: Path | None, built_in: Scripts, name: str) -> Te
     return Text(tokens, name, built_in) if prompts is None else Text(tokens, str(prompts), read_prompts(prompts))
 
 
+def begun(named: str) -> Path | None:
+    """Return the folder of the draft that another one begins as; raise InvalidField for what is none."""
+    if not named:
+        return None
+    folder = draft_folder(named)
+    if folder is None:
+        raise InvalidField("begin", named, "the folder of a distilled draft, or bundled")
+    return folder
+
+
 def _figures(draft: Path, target: TargetChoice, built: BuiltRunner, answers: Sequence[Answer]) -> dict[str, Any]:
     stderr().print(f"measure {draft.name} on {len(answers)} answers")
     loaded = load_draft(draft, target=target.source, cache=cache_folder(), threads=target.cores)

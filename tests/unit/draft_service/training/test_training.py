@@ -19,12 +19,15 @@ from draft_service.training.losses import Teacher, divergence, refusal
 from draft_service.training.measuring import worth
 from draft_service.training.picking import pick
 from draft_service.training.prompts import FREE, PromptGenerator
+from draft_service.training.rounding import rounded as rounding
 from draft_service.training.sampling import Sampler, SamplingPlan
 from draft_service.training.trainer import Progress, Trainer, TrainingPlan
 from foreword.errors import InvalidField
 from foreword.laws.parameters import LawParameters
 from foreword.models.source import parse_source
 from foreword.runner.build import build_runner
+from foreword.runner.kernels.codes import Bits
+from foreword.runner.narrow import narrowed
 from foreword.testing.synthetic import Side
 from foreword.values import replace
 from tests.unit.runner.tiny import V, config, module
@@ -146,9 +149,12 @@ def train(
     head: Sequence[int] = range(V),
     rate: float = 3e-2,
     bfloat16: bool = False,
+    rounded: Bits | None = 4,
 ) -> Student:
     student = Student(module(config("llama")), layers=layers, ids=head)
-    plan = TrainingPlan(epochs=4, tokens=400, warmup=4, checkpoint_every=3, rate=rate, bfloat16=bfloat16)
+    plan = TrainingPlan(
+        epochs=4, tokens=400, warmup=4, checkpoint_every=3, rate=rate, rounded=rounded, bfloat16=bfloat16
+    )
     texts, origin = answers(40) if texts is None else texts, {"layers": layers, "target": target}
     trainer = Trainer(student, texts, head, plan=plan, origin=origin, checkpoint=checkpoint)
 
@@ -179,6 +185,37 @@ def test_an_interrupted_training_ends_with_the_same_weights_and_learns(tmp_path:
     assert not any("embed" in name for name in whole.trained()), "the target's own embedding is not trained"
 
 
+def test_weights_are_rounded_inside_only_and_gradients_go_to_them_as_if_nothing_was() -> None:
+    student = Student(module(config("llama")), layers=(0, 2), ids=range(V))
+    before = {name: one.detach().clone() for name, one in student.trained().items()}
+    with rounding(student, 4):
+        for name, one in student.trained().items():
+            if one.ndim == 2:
+                codes, scales = narrowed(before[name], 4)
+                assert torch.equal(one, codes.float() * scales), name
+                assert not torch.equal(one, before[name]), name
+            else:
+                assert torch.equal(one, before[name]), name
+        student(torch.tensor([[1, 2, 3]]), torch.ones(1, 3, dtype=torch.bool), torch.tensor([2])).sum().backward()
+    for name, one in student.trained().items():
+        assert torch.equal(one, before[name]), name
+        assert one.grad is not None, name
+        assert one.grad.abs().sum() > 0, name
+    with pytest.raises(ZeroDivisionError), rounding(student, 4):
+        raise ZeroDivisionError
+    assert all(torch.equal(one, before[name]) for name, one in student.trained().items())
+
+
+def test_a_draft_that_trains_rounded_is_better_when_it_is_served_so(tmp_path: Path) -> None:
+    overlaps = []
+    for bits in (None, 4):
+        student = train(tmp_path / f"{bits}.safetensors", rounded=bits)
+        with rounding(student, 4):
+            found = worth(lambda b, s=student: s(b.tokens, b.mask, b.rows), answers(10), range(V))
+        overlaps.append(found["all"].overlap)
+    assert overlaps[1] > overlaps[0]
+
+
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of the plain run, at its third step."""
@@ -195,6 +232,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"target": "b"}, "of a run with target a', wanted one with target b"),
         ({"head": [*range(1, V), 0]}, "of a run with head "),
         ({"bfloat16": True}, "of a run with bfloat16 False', wanted one with bfloat16 True"),
+        ({"rounded": None}, "of a run with rounded 4', wanted one with rounded None"),
         ({"rate": 4e-3}, "of a run with rate 0.03', wanted one with rate 0.004"),
         ({"texts": [*answers(39), replace(answers(40)[-1], temperature=0.7)]}, "of a run with texts "),
         ({"texts": answers(40)[::-1]}, "of a run with texts "),
