@@ -24,7 +24,7 @@ from foreword.settings.environment import cache_folder
 from foreword.testing.synthetic import Side
 
 TOKENS = 6000
-TRAINING = TrainingPlan(epochs=3, tokens=4096, warmup=4)
+TRAINING = TrainingPlan(epochs=3, tokens=4096, warmup=4, rounded=None)
 
 
 def distillation(model: str, device: str = "cuda", *, tokens: int = TOKENS) -> dict[str, Any]:
