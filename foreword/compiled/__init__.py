@@ -4,3 +4,7 @@ A law over a whole vocabulary is never written down. It is the row of logits, it
 every run of 64 ids; a probability is computed where somebody asks for it, by the same instructions every time. The
 code on numpy is the reference, and runs where Numba is not installed: both compute in float64, and differ in last bits.
 """
+
+from foreword.kernel_cache import share_kernels
+
+share_kernels()

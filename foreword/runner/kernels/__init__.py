@@ -4,3 +4,7 @@ Between two matrix products a layer has a dozen small operations, which torch di
 step that takes longer than their arithmetic. Here they are four. Every row is computed by the same instructions
 whatever it comes with, so that its bits do not depend on the batch.
 """
+
+from foreword.kernel_cache import share_kernels
+
+share_kernels()
