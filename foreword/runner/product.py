@@ -9,12 +9,16 @@ import numpy as np
 import torch
 from torch import nn
 
+from foreword.errors import InvalidField
 from foreword.runner.kernels.codes import Bits, Lines
 from foreword.runner.kernels.common import Floats
-from foreword.runner.kernels.narrow import GROUP, Eight, Four, lines_of
+from foreword.runner.kernels.narrow import GROUP, Narrow, lines_of
 from foreword.runner.kernels.panels import LANES
 from foreword.runner.kernels.products import Panels, Weights, Wide, panels_of, product
 from foreword.runner.narrow import narrowed
+
+LONGEST = (1 << 31) // (255 * 128)
+"""Inputs whose products with lifted weights stay within a sum of 32 bits."""
 
 
 class Product:
@@ -39,7 +43,9 @@ def weights_of(products: Sequence[Sequence[nn.Linear]], bits: Bits | None = None
     weights = [torch.cat([layer.weight.detach() for layer in layers]) for layers in products]
     group = 1 if bits is None else GROUP
     biases = np.stack([_by_panel(torch.cat([_bias(layer) for layer in layers]), group) for layers in products])
-    outputs = weights[0].shape[0]
+    outputs, length = weights[0].shape
+    if bits is not None and length > LONGEST:
+        raise InvalidField("inputs", length, f"at most {LONGEST} of a product in {bits} bits: its sums have 32")
     if bits is None:
         panels: Any = np.stack([panels_of(_plain(weight)) for weight in weights])
         return Wide(panels, biases, outputs)
@@ -49,8 +55,7 @@ def weights_of(products: Sequence[Sequence[nn.Linear]], bits: Bits | None = None
         rounded, scale = narrowed(weight, bits)
         lines.append(lines_of(rounded.numpy(), bits))
         scales.append(_by_panel(scale, group))
-    kind = Eight if bits == 8 else Four
-    return kind(np.stack(lines), biases, outputs, np.stack(scales))
+    return Narrow(np.stack(lines), biases, outputs, np.stack(scales))
 
 
 def _by_panel(values: torch.Tensor, group: int) -> Floats:

@@ -23,8 +23,9 @@ from foreword.runner.kernels.common import Floats, Integers, multiplies_fours
 from foreword.runner.kernels.panels import LANES, fetch_ahead, spread, sum_up
 
 Codes = npt.NDArray[np.int8]
-Lines = npt.NDArray[np.uint8]
-"""Weights of panels [P, lines, 64]: a line has 4 inputs of 16 columns in 8 bits, or 8 in 4 bits, the first 4 below."""
+Lines = npt.NDArray[np.uint8] | npt.NDArray[np.int8]
+"""Weights of panels [P, lines, 64]: a line has 4 inputs of 16 columns in 8 bits (uint8), or 8 in 4 bits, the first 4 of
+them below (said by int8): loops for both differ in their types, and so in the names that Numba keeps them by."""
 Bits = Literal[8, 4]
 
 LINE = 64
@@ -85,10 +86,10 @@ def encode(rows: Floats, codes: Codes, scales: Floats, sums: Integers) -> None:
         sums[n] = total
 
 
-def codes_times_panels(rows: int, panels: int, bits: Bits) -> Callable[..., None]:
+def codes_times_panels(rows: int, panels: int) -> Callable[..., None]:
     """Return the loop for so many rows and panels, as an intrinsic that compiled code calls.
 
-    Its arguments are panels uint8 [P, lines, 64], codes int8 [N, K'], their scales float32 and sums int32 [N], scales
+    Its arguments are lines [P, lines, 64], codes int8 [N, K'], their scales float32 and sums int32 [N], scales
     and biases of columns float32 [P, 16], out float32 [N, …], the number of the first panel, and the first row. All lie
     without gaps. Every row and panel has a sum of its own: a few of them wait for each other's additions, more than
     there are registers for go through memory.
@@ -108,7 +109,7 @@ def codes_times_panels(rows: int, panels: int, bits: Bits) -> Callable[..., None
         row: Any,
     ) -> Any:
         kinds = (lines, codes, sizes, sums, scales, biases, out, types.intp, types.intp)
-        return types.void(*kinds), _code(rows, panels, bits)
+        return types.void(*kinds), _code(rows, panels, 8 if lines.dtype == types.uint8 else 4)
 
     return product
 

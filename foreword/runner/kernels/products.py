@@ -11,7 +11,7 @@ from numba import njit, prange
 from numba.extending import overload
 
 from foreword.runner.kernels.common import Floats, has_many_registers
-from foreword.runner.kernels.narrow import Eight, Four, times_eight, times_four
+from foreword.runner.kernels.narrow import Narrow, narrow_times
 from foreword.runner.kernels.panels import LANES, rows_times_panel
 
 Panels = npt.NDArray[np.float32] | npt.NDArray[np.uint16]
@@ -100,7 +100,7 @@ class Wide(NamedTuple):
     """Of the P · 16 columns, those that are meant."""
 
 
-Weights = Wide | Eight | Four
+Weights = Wide | Narrow
 """Weights of L products with inputs of one length."""
 
 
@@ -116,14 +116,10 @@ def _times_by_kind(rows: Any, weights: Any, number: Any) -> Callable[..., Floats
         multiply(rows, weights.panels[number], weights.biases[number], out)
         return out
 
-    def eight(rows: Floats, weights: Eight, number: int) -> Floats:
-        return times_eight(rows, weights.lines[number], weights.scales[number], weights.biases[number])
+    def narrow(rows: Floats, weights: Narrow, number: int) -> Floats:
+        return narrow_times(rows, weights.lines[number], weights.scales[number], weights.biases[number])
 
-    def four(rows: Floats, weights: Four, number: int) -> Floats:
-        return times_four(rows, weights.lines[number], weights.scales[number], weights.biases[number])
-
-    kinds: dict[type, Callable[..., Floats]] = {Wide: wide, Eight: eight, Four: four}
-    return kinds[weights.instance_class]
+    return narrow if weights.instance_class is Narrow else wide
 
 
 @njit(cache=True, nogil=True)

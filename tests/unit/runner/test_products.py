@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from foreword.errors import InvalidField
 from foreword.runner.narrow import narrowed
-from foreword.runner.product import Product
+from foreword.runner.product import LONGEST, Product
 
 COUNTS = [*range(1, 27), 95, 96, 97, 103, 200]
 
@@ -70,7 +71,7 @@ def test_without_an_instruction_for_fours_the_sums_are_the_same(tmp_path, bits):
 import numpy as np, torch
 from foreword.runner.kernels import common
 common.multiplies_fours = lambda: False
-from foreword.runner.product import Product
+from foreword.runner.product import LONGEST, Product
 torch.manual_seed(0)
 made = Product([torch.nn.Linear(41, 97)], bits={bits})(torch.randn(13, 41).numpy())
 print(made.tobytes().hex())
@@ -99,6 +100,17 @@ def test_four_bits_cost_less_error_than_the_largest_weight_would_make_them():
     error = (codes * scales - weight).square().sum(dim=1)
     assert (error <= (torch.round(weight / plain) * plain - weight).square().sum(dim=1)).all()
     assert error.sum() < 0.7 * (torch.round(weight / plain) * plain - weight).square().sum()
+
+
+def test_products_that_could_leave_32_bits_are_refused():
+    with pytest.raises(
+        InvalidField, match=rf"inputs: got {LONGEST + 1}, wanted at most {LONGEST} of a product in 8 bits"
+    ):
+        Product([torch.nn.Linear(LONGEST + 1, 1)], bits=8)
+    rows = np.full((1, LONGEST), 3.0, np.float32)
+    layer = torch.nn.Linear(LONGEST, 1, bias=False)
+    layer.weight.data[:] = 2.0
+    np.testing.assert_allclose(Product([layer], bits=8)(rows), [[6.0 * LONGEST]], rtol=1e-6)
 
 
 def test_weights_of_nothing_stay_nothing():
