@@ -55,7 +55,8 @@ def weights_of(products: Sequence[Sequence[nn.Linear]], bits: Bits | None = None
         rounded, scale = narrowed(weight, bits)
         lines.append(lines_of(rounded.numpy(), bits))
         scales.append(_by_panel(scale, group))
-    return Narrow(np.stack(lines), biases, outputs, np.stack(scales))
+    stacked: Any = np.stack(lines)
+    return Narrow(stacked, biases, outputs, np.stack(scales))
 
 
 def _by_panel(values: torch.Tensor, group: int) -> Floats:

@@ -68,7 +68,7 @@ async def test_match_gives_the_law_of_the_target_however_candidates_are_drawn(ma
 
 # So many texts that the p-value of a bug is under 1e-9, seed by seed.
 BUGS = [
-    ("rounds_after_sampling", Rule.TOKEN, "coupled", 80),
+    ("rounds_after_sampling", Rule.TOKEN, "coupled", 50),
     ("lies_about_its_law", Rule.BLOCK, "coupled", 12),
     # A coupled draft of a synthetic pair misses independently of what the target draws, and would hide this one.
     ("samples_afresh", Rule.MATCH, "argmax", 20),
@@ -79,7 +79,10 @@ BUGS = [
 
 @pytest.mark.parametrize(("bug", "rule", "match_draw", "texts"), BUGS)
 async def test_a_planted_bug_is_seen(bug: str, rule: Rule, match_draw: str, texts: int) -> None:
-    (found,) = await findings_of(stack_of(bug=bug, match_draw=match_draw), SampledPlan(rule, LAW, texts=texts))
+    # Some texts first: where kernels are compiled at their first use blocks are late, and sessions with many late blocks
+    # go on under `match`, which hides what is planted.
+    plans = [SampledPlan(rule, LAW, texts=4, first_seed=100_000), SampledPlan(rule, LAW, texts=texts)]
+    _, found = await findings_of(stack_of(bug=bug, match_draw=match_draw), *plans)
     assert found.accepted > found.tokens // 20
     assert found.p_value < GATE
 
