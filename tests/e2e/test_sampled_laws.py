@@ -79,8 +79,8 @@ BUGS = [
 
 @pytest.mark.parametrize(("bug", "rule", "match_draw", "texts"), BUGS)
 async def test_a_planted_bug_is_seen(bug: str, rule: Rule, match_draw: str, texts: int) -> None:
-    # Some texts first: where kernels are compiled at their first use blocks are late, and sessions with many late blocks
-    # go on under `match`, which hides what is planted.
+    # Some texts first: kernels that are compiled at their first use make blocks late, and sessions with many late
+    # blocks go on under `match`, which hides what is planted.
     plans = [SampledPlan(rule, LAW, texts=4, first_seed=100_000), SampledPlan(rule, LAW, texts=texts)]
     _, found = await findings_of(stack_of(bug=bug, match_draw=match_draw), *plans)
     assert found.accepted > found.tokens // 20
