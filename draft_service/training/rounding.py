@@ -19,12 +19,15 @@ def rounded(module: nn.Module, bits: Bits | None) -> Iterator[None]:
     Gradients go to the weights as if nothing had been rounded (the straight-through estimator, Bengio et al. 2013), so
     that the backward pass belongs inside and the optimizer's step outside.
     """
-    layers = [] if bits is None else [layer for layer in module.modules() if isinstance(layer, nn.Linear)]
+    if bits is None:
+        yield
+        return
+    layers = [layer for layer in module.modules() if isinstance(layer, nn.Linear)]
     kept = [layer.weight.data for layer in layers]
     try:
         with torch.no_grad():
             for layer in layers:
-                codes, scales = narrowed(layer.weight, bits or 8)
+                codes, scales = narrowed(layer.weight, bits)
                 layer.weight.data = codes.to(scales.dtype) * scales
         yield
     finally:

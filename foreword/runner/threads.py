@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numba import get_num_threads, set_num_threads
 
 FEW_ROWS = 32
-"""Rows of a pass that memory limits, not arithmetic."""
+"""Rows of a pass that is over before waking another thread for each of its products has paid."""
 SMALL_BYTES = 32 << 20
 """Weights that one thread reads in two or three milliseconds."""
 

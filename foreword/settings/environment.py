@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,10 +31,8 @@ def engine_environment(
     kernels are kept in the folder `cache`.
     """
     environment = dict(os.environ)
-    environment.setdefault("OMP_WAIT_POLICY", "passive")
+    _prepare(environment, cache)
     environment.setdefault("GOMP_SPINCOUNT", _SPINS)
-    if cache is not None:
-        environment.setdefault("NUMBA_CACHE_DIR", str(kernels_folder(cache)))
     environment["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     if threads:
         environment["OMP_NUM_THREADS"] = str(threads)
@@ -84,9 +82,17 @@ def use_own_kernels() -> None:
     Compiled kernels are kept in the folder of their sources' state: beside their source they would outlive a change of
     the loops that they take in from other files. Waiting threads sleep.
     """
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    cache: Path | None = None
     with suppress(InvalidField):  # without a home they are compiled anew
-        os.environ.setdefault("NUMBA_CACHE_DIR", str(kernels_folder(cache_folder())))
+        cache = cache_folder()
+    _prepare(os.environ, cache)
+
+
+def _prepare(environment: MutableMapping[str, str], cache: Path | None) -> None:
+    """Let threads sleep while they wait, and keep compiled kernels in a cache, if there is one; what is set stays."""
+    environment.setdefault("OMP_WAIT_POLICY", "passive")
+    if cache is not None:
+        environment.setdefault("NUMBA_CACHE_DIR", str(kernels_folder(cache)))
 
 
 def cache_folder(given: Path | None = None) -> Path:
