@@ -3,6 +3,9 @@
 Numba picks the name of a new entry from an index that it has read, and writes both. Two processes that start together
 and compile a function for different types, as a target's and a draft's engine do, could pick the same name: the index
 then named the code of the other, and whoever loaded it next died (SIGSEGV).
+
+So did whoever began with a function that calls a parallel one which its compiler had found on disk: such code does not
+start the threads that it needs. They are started before anything is loaded.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
+from numba import get_num_threads
 from numba.core.caching import IndexDataCacheFile
 
 try:
@@ -27,9 +31,18 @@ def share_kernels() -> None:
     """Have this process take turns with others at the files that Numba keeps; more than once does no harm."""
     if fcntl is None or hasattr(IndexDataCacheFile, _MARK):
         return
-    for name in ("save", "load"):
-        setattr(IndexDataCacheFile, name, _in_turn(getattr(IndexDataCacheFile, name)))
-    setattr(IndexDataCacheFile, _MARK, True)
+    turns = {"save": _in_turn(IndexDataCacheFile.save), "load": _with_threads(_in_turn(IndexDataCacheFile.load))}
+    for name, method in {**turns, _MARK: True}.items():
+        setattr(IndexDataCacheFile, name, method)
+
+
+def _with_threads(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def wrapped(self: Any, *args: Any) -> Any:
+        get_num_threads()  # which starts them
+        return method(self, *args)
+
+    return wrapped
 
 
 def _in_turn(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from foreword.addresses.keys import Address
 from foreword.addresses.philox import U64
@@ -17,6 +16,7 @@ from foreword.compiled.philox import place
 from foreword.compiled.races import race_led
 from foreword.compiled.rows import Ids
 from foreword.compiled.runs import Doubles, Floats, Integer, largest_of
+from foreword.kernel import kernel
 from foreword.laws.parameters import LawParameters
 
 _LEAST = 1e-6
@@ -35,7 +35,7 @@ def draw_coupled(row: Floats, ids: Ids, law: LawParameters, key: bytes, position
     return None if column < 0 else (int(ids[column]), float(lead))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(cache=True, nogil=True, error_model="numpy")
 def _draw(
     row: Floats, ids: Ids, temperature: float, least: float, top_k: Integer, top_p: float, where: U64
 ) -> tuple[Integer, float]:
@@ -52,7 +52,7 @@ def _draw(
     return columns[winner], lead
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy")
 def _smallest(weights: Doubles, top_k: Integer, top_p: float) -> float:
     """Return the smallest weight that top-k and then top-p keep."""
     ordered = np.sort(weights)[::-1][:top_k]

@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from foreword.compiled.runs import FLAGS, Doubles, Floats, Integer, measure, weigh_into
+from foreword.kernel import kernel
 
 Keys = npt.NDArray[np.uint32]
 
@@ -26,7 +26,7 @@ _SLACK = 0.99
 """Leaves room for rounding under the least weight that can be in a nucleus."""
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def cut(
     row: Floats, largest: float, temperature: float, min_p: float, top_k: int, top_p: float, sums: Doubles
 ) -> tuple[float, Integer, Integer, float]:
@@ -64,7 +64,7 @@ def cut(
     return least, _last(row, least, ties), count, whole
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def _nucleus(
     row: Floats, largest: float, temperature: float, top_p: float, whole: float, values: Floats
 ) -> tuple[Integer, Doubles]:
@@ -84,7 +84,7 @@ def _nucleus(
     return count, weights
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def _at_least(row: Floats, floor: float, out: Floats) -> Integer:
     """Write what is at least `floor` and may come to `out`, in order; return how much that is."""
     count: Integer = 0
@@ -94,7 +94,7 @@ def _at_least(row: Floats, floor: float, out: Floats) -> Integer:
     return count
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def _kept(row: Floats, least: float, ties: Integer, count: Integer) -> tuple[Floats, Keys]:
     """Return the `count` values of which all but the last `ties` are over `least`, and their keys."""
     values = np.empty(count, np.float32)
@@ -107,7 +107,7 @@ def _kept(row: Floats, least: float, ties: Integer, count: Integer) -> tuple[Flo
     return values, _ordered(values)
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def _ordered(values: Floats) -> Keys:
     """Return uint32 that are ordered as the values are; the two zeros are equal."""
     bits = values.copy().view(np.uint32)
@@ -117,14 +117,14 @@ def _ordered(values: Floats) -> Keys:
     return bits
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def _value(key: Integer) -> float:
     bits = np.empty(1, np.uint32)
     bits[0] = np.uint32(key) ^ (_SIGN if np.uint32(key) & _SIGN else _ALL)
     return float(bits.view(np.float32)[0])
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def _sum(weights: Doubles) -> float:
     # Pairwise, as errors of a long chain of additions would show.
     sums = 0.0
@@ -136,7 +136,7 @@ def _sum(weights: Doubles) -> float:
     return sums
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def _select(keys: Keys, weights: Doubles, count: Integer, mass: float) -> tuple[float, Integer, float]:
     """Return the value at which the largest reach `count` in number or `mass` in weight, whichever comes first.
 
@@ -181,7 +181,7 @@ def _select(keys: Keys, weights: Doubles, count: Integer, mass: float) -> tuple[
     return _value(key), ties, 0.0
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def _last(row: Floats, least: float, ties: Integer) -> Integer:
     """Return the id of the `ties`-th logit that equals `least`."""
     seen = 0

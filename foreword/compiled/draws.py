@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from foreword.compiled.rows import Ids
 from foreword.compiled.runs import FLAGS, RUN, Doubles, Floats, Words, add_up, exponentials, shift
+from foreword.kernel import kernel
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def _run(
     row: Floats,
     run: int,
@@ -32,7 +32,7 @@ def _run(
         out[ids[k] - run * RUN] = max(out[ids[k] - run * RUN] - taken[k], 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(cache=True, nogil=True, error_model="numpy")
 def weight_at(row: Floats, law: Doubles, ids: Ids, taken: Doubles, token: int) -> float:
     """Return the weight of one id; `law` is float64 [4]: largest logit, temperature, 1 / total, scale."""
     x, powers, out = np.empty(RUN), np.empty(RUN), np.empty(RUN)
@@ -40,7 +40,7 @@ def weight_at(row: Floats, law: Doubles, ids: Ids, taken: Doubles, token: int) -
     return float(out[token % RUN])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(cache=True, nogil=True, error_model="numpy")
 def weights(row: Floats, law: Doubles, ids: Ids, taken: Doubles, out: Doubles) -> None:
     """Write the weight of every id to `out` [V]."""
     x, powers, part = np.empty(RUN), np.empty(RUN), np.empty(RUN)
@@ -52,7 +52,7 @@ def weights(row: Floats, law: Doubles, ids: Ids, taken: Doubles, out: Doubles) -
             target[j] = part[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(cache=True, nogil=True, error_model="numpy")
 def residual(row: Floats, law: Doubles, ids: Ids, taken: Doubles, sums: Doubles, out: Doubles) -> float:
     """Write the weight of every run, given those of p, and return the sum: only runs of what is taken are weighed."""
     x, powers, part, one = np.empty(RUN), np.empty(RUN), np.empty(RUN), np.empty(1)
@@ -72,7 +72,7 @@ def residual(row: Floats, law: Doubles, ids: Ids, taken: Doubles, sums: Doubles,
     return mass
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(cache=True, nogil=True, error_model="numpy")
 def find(row: Floats, law: Doubles, ids: Ids, taken: Doubles, sums: Doubles, u: float) -> int:
     """Return the id whose stretch of the cumulated weights contains u times their sum; never one of weight 0."""
     mass = 0.0
@@ -84,7 +84,7 @@ def find(row: Floats, law: Doubles, ids: Ids, taken: Doubles, sums: Doubles, u: 
     return run * RUN + _first_over(part, rest)[0]
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy")
 def _first_over(values: Doubles, wanted: float) -> tuple[int, float]:
     """Return the first index up to which the values add up to more, and what is left of `wanted` in front of it.
 

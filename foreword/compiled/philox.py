@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import njit
 from numba.core import types
 from numba.extending import intrinsic
 
 from foreword.addresses.keys import Address
 from foreword.addresses.philox import MULTIPLIERS, ROUNDS, U64, WEYL, key_words
 from foreword.compiled.runs import Integer
+from foreword.kernel import kernel
 
 _M0, _M1 = np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1])
 _W0, _W1 = np.uint64(WEYL[0]), np.uint64(WEYL[1])
@@ -50,7 +50,7 @@ def _upper_half(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 _upper = _product()
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy")
 def block(place: U64, index: Integer) -> Block:
     """Return the numbers 4 · index to 4 · index + 3 of a place."""
     k0, k1 = place[0], place[1]
@@ -64,13 +64,13 @@ def block(place: U64, index: Integer) -> Block:
     return a, b, c, d
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy")
 def uniform(number: Integer) -> float:
     """Return the middle of one of 2**52 cells, as `foreword.addresses.philox.uniforms` does."""
     return (np.float64(np.uint64(number) >> _TWELVE) + 0.5) * 2.0**-52
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy")
 def blocks(place: U64, first: Integer, words: U64) -> None:
     """Write the numbers of 64 blocks from `first` on to `words` [4, 64]: number 4 · i + lane is words[lane, i].
 
@@ -105,7 +105,7 @@ def blocks(place: U64, first: Integer, words: U64) -> None:
         k1 += _W1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(cache=True, nogil=True, error_model="numpy")
 def numbers(place: U64, count: int) -> U64:
     """Return the first numbers of a place, uint64 [count]."""
     size = 4 * BLOCKS

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import carray, njit, prange  # type: ignore[attr-defined]
+from numba import carray, prange  # type: ignore[attr-defined]
 
 from foreword.addresses.philox import U64
 from foreword.compiled.philox import BLOCKS, Block, block, blocks, uniform
 from foreword.compiled.rows import Ids, pointer
 from foreword.compiled.runs import FLAGS, RUN, Doubles, Floats, Integer, Words, exponentials, shift
+from foreword.kernel import kernel
 
 _TOGETHER = 4 * BLOCKS // RUN
 """Runs whose numbers are computed together."""
@@ -27,7 +28,7 @@ Racer = tuple[float, Integer]
 """A score, and the id that has it."""
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy")
 def _better(best: Racer, p: float, number: Integer, token: Integer) -> Racer:
     """Return the better of the best so far and this id; ties go to the lower id."""
     u = uniform(number)
@@ -39,14 +40,14 @@ def _better(best: Racer, p: float, number: Integer, token: Integer) -> Racer:
     return best
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy")
 def _lane(numbers: Block, lane: Integer) -> Integer:
     if lane < 2:
         return numbers[0] if lane == 0 else numbers[1]
     return numbers[2] if lane == 2 else numbers[3]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(cache=True, nogil=True, error_model="numpy")
 def race_some(ids: Ids, probabilities: Doubles, place: U64) -> Integer:
     """Return the index of the winner among some ids, ascending."""
     best: Racer = (np.inf, np.int64(1) << 62)
@@ -62,7 +63,7 @@ def race_some(ids: Ids, probabilities: Doubles, place: U64) -> Integer:
     return winner
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(cache=True, nogil=True, error_model="numpy")
 def race_led(ids: Ids, probabilities: Doubles, place: U64) -> tuple[Integer, float]:
     """Return the index of the winner among some ids, ascending, and by how many nats its score leads the second.
 
@@ -85,7 +86,7 @@ def race_led(ids: Ids, probabilities: Doubles, place: U64) -> tuple[Integer, flo
     return winner, math.log(second) - math.log(best)
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy")
 def _hopeless(words: U64, column: Integer, reach: float) -> bool:
     """Whether all numbers of a run, whose blocks begin at `column`, have a 1 - u over `reach`."""
     if not reach < 0.5:  # also what is no number: nothing found yet, and nothing to find
@@ -99,7 +100,7 @@ def _hopeless(words: U64, column: Integer, reach: float) -> bool:
     return bool(found == np.uint64(0))
 
 
-@njit(error_model="numpy", fastmath=FLAGS)
+@kernel(error_model="numpy", fastmath=FLAGS)
 def _race_runs(
     row: Floats, law: Doubles, sums: Doubles, first: Integer, behind: Integer, best: Racer, place: U64
 ) -> Racer:
@@ -119,7 +120,7 @@ def _race_runs(
     return best
 
 
-@njit(error_model="numpy")
+@kernel(error_model="numpy")
 def _race(row: Floats, law: Doubles, sums: Doubles, place: U64) -> Integer:
     heaviest = int(sums.argmax()) // _TOGETHER * _TOGETHER
     behind = min(heaviest + _TOGETHER, len(sums))
@@ -128,7 +129,7 @@ def _race(row: Floats, law: Doubles, sums: Doubles, place: U64) -> Integer:
     return _race_runs(row, law, sums, behind, len(sums), best, place)[1]
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(parallel=True, cache=True, nogil=True, error_model="numpy")
 def race_rows(addresses: Words, widths: Words, laws: Doubles, sums: Doubles, places: U64, winners: Words) -> None:
     """Write the winner of every row, float32 [width] at an address.
 
@@ -139,7 +140,7 @@ def race_rows(addresses: Words, widths: Words, laws: Doubles, sums: Doubles, pla
         winners[r] = _race(row, laws[r], sums[r], places[r])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(cache=True, nogil=True, error_model="numpy")
 def race_row(row: Floats, law: Doubles, sums: Doubles, place: U64) -> Integer:
     """Return the winner of one row: waking other threads would cost more than they spare."""
     return _race(row, law, sums, place)

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import carray, njit, prange  # type: ignore[attr-defined]
+from numba import carray, prange  # type: ignore[attr-defined]
 from numba.core import types
 from numba.extending import intrinsic
 
 from foreword.compiled.cuts import cut
 from foreword.compiled.runs import FLAGS, Doubles, Floats, Integer, Words, largest_of, measure, weigh_into
+from foreword.kernel import kernel
 
 Ids = npt.NDArray[np.int32]
 
@@ -35,7 +36,7 @@ def _as_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 pointer = _pointer()
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(parallel=True, cache=True, nogil=True, error_model="numpy")
 def describe(
     addresses: Words, widths: Words, settings: Doubles, top_k: Words, sums: Doubles, found: Doubles, stays: Words
 ) -> None:
@@ -61,7 +62,7 @@ def describe(
                 found[r, 1] = measure(row, largest, temperature, sums[r])
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(parallel=True, cache=True, nogil=True, error_model="numpy")
 def write(
     addresses: Words,
     widths: Words,
@@ -80,7 +81,7 @@ def write(
             _write(row, found[r], stays[r, 0], settings[r, 0], ids[first:behind], probabilities[first:behind])
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def _write(row: Floats, found: Doubles, last: int, temperature: float, ids: Ids, probabilities: Doubles) -> None:
     largest, weight, least = found[0], found[1], found[2]
     chosen, logits = np.empty(len(row), np.int32), np.empty(len(row), np.float32)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from foreword.kernel import kernel
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -41,7 +42,7 @@ _LOWEST, _HIGHEST = np.int32(-(2**31)), np.int32(2**31 - 1)
 _INFINITE = np.int32(0x7F800000)
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def exponentials(x: Doubles, powers: Doubles, whole: Words, out: Doubles, bits: Words) -> None:
     """Write the exponentials of numbers up to 0 to `out`, to about 1 ulp.
 
@@ -63,7 +64,7 @@ def exponentials(x: Doubles, powers: Doubles, whole: Words, out: Doubles, bits: 
         out[j] = out[j] if x[j] >= _LEAST else 0.0
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def shift(logits: Floats, largest: float, temperature: float, x: Doubles) -> None:
     """Write (logit − largest) / temperature to the front of `x`, and what weighs nothing behind."""
     for j in range(len(logits)):
@@ -72,7 +73,7 @@ def shift(logits: Floats, largest: float, temperature: float, x: Doubles) -> Non
         x[j] = -np.inf
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def add_up(weights: Doubles, sums: Doubles) -> None:
     """Write the sum of every 64 weights to the front of `sums`."""
     for run in range(len(weights) // RUN):
@@ -90,7 +91,7 @@ def add_up(weights: Doubles, sums: Doubles) -> None:
         sums[run] = ((a + e) + (b + f)) + ((c + g) + (d + h))
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def measure(row: Floats, largest: float, temperature: float, sums: Doubles) -> float:
     """Write the weight of every run, e^((logit − largest) / temperature) summed, to `sums`; return the sum of those."""
     x, powers, out = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
@@ -107,7 +108,7 @@ def measure(row: Floats, largest: float, temperature: float, sums: Doubles) -> f
     return result
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def weigh_into(logits: Floats, largest: float, temperature: float, out: Doubles) -> None:
     """Write the weight of every logit to `out`, by the same instructions as `measure`."""
     x, powers, block = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
@@ -121,7 +122,7 @@ def weigh_into(logits: Floats, largest: float, temperature: float, out: Doubles)
             target[j] = block[j]
 
 
-@njit(fastmath=FLAGS, error_model="numpy")
+@kernel(fastmath=FLAGS, error_model="numpy")
 def largest_of(row: Floats) -> float:
     """Return the largest of a row; a NaN if there is one in it.
 

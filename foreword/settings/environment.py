@@ -14,8 +14,8 @@ from foreword.errors import InvalidField
 _DIRECT_POLLER = "-event_engine_client,-event_engine_listener"
 
 
-_KERNELS = ("runner/kernels", "runner/fused", "compiled")
-"""Folders of the package whose functions Numba compiles."""
+_KERNELS = ("kernel.py", "runner/kernels/*.py", "runner/fused/*.py", "compiled/*.py")
+"""Files of the package whose functions Numba compiles, and what says how."""
 _SPINS = "3000"
 """How often a waiting thread looks before it sleeps: some 50 µs, which is what lies between two parallel loops."""
 
@@ -50,8 +50,8 @@ def kernels_folder(cache: Path) -> Path:
     Numba compiles again when the file changes that a kernel is in, but not when one does that it takes loops from.
     """
     digest = hashlib.sha256()
-    for folder in _KERNELS:
-        for file in sorted((Path(foreword.__file__).parent / folder).glob("*.py")):
+    for files in _KERNELS:
+        for file in sorted(Path(foreword.__file__).parent.glob(files)):
             digest.update(file.read_bytes())
     return cache / "kernels" / digest.hexdigest()[:12]
 

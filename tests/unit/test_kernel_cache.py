@@ -53,3 +53,41 @@ def test_every_process_finds_its_own_code_again(tmp_path: Path) -> None:
         begun = [start(tmp_path, pace, kind) for kind in KINDS]
         assert [process.communicate()[0].strip() for process in begun] == [hits] * len(KINDS)
         assert [process.returncode for process in begun] == [0] * len(KINDS)
+
+
+PARALLEL = """
+import sys
+import numpy as np
+from numba import njit, prange
+
+from foreword.kernel_cache import share_kernels
+
+share_kernels()
+
+
+@njit(parallel=True, cache=True)
+def doubled(values):
+    out = np.empty_like(values)
+    for i in prange(len(values)):
+        out[i] = values[i] * 2
+    return out
+
+
+@njit(cache=True)
+def caller(values):
+    return doubled(values).sum()
+"""
+IN_TURN = (
+    "doubled(np.ones(8))",  # on disk
+    "caller(np.ones(8))",  # compiled around what was found there
+    "assert caller(np.ones(8)) == 16.0; assert sum(caller.stats.cache_hits.values())",
+)
+
+
+def test_a_function_from_disk_that_calls_a_parallel_one_has_its_threads(tmp_path: Path) -> None:
+    (tmp_path / "parallel.py").write_text(PARALLEL)
+    for what in IN_TURN:
+        code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfrom parallel import *\n{what}"
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        assert ended.returncode == 0, ended.stderr

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from foreword.kernel import kernel
 from foreword.runner.kernels.attention import attend, rotate, store
 from foreword.runner.kernels.clock import now_ns
 from foreword.runner.kernels.common import FLAGS, Doubles, Floats, Integers, Longs
@@ -64,7 +64,7 @@ class Kind(NamedTuple):
     sines: Floats
 
 
-@njit(fastmath=FLAGS, cache=True, nogil=True)
+@kernel(fastmath=FLAGS, cache=True, nogil=True)
 def run_layers(
     stream: Floats, place: Place, layers: Layers, kind: Kind, keys: Floats, values: Floats, spent: Longs
 ) -> Floats:

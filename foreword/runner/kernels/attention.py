@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from foreword.kernel import kernel
 from foreword.runner.kernels.common import FLAGS, Floats, Integers, exponentials, has_many_registers
 from foreword.runner.kernels.panels import LANES
 from foreword.runner.kernels.tiles import add_values, score_tile
@@ -30,7 +31,7 @@ _ZERO, _ONE = np.float32(0), np.float32(1)
 _LOWEST = np.float32(-1e30)
 
 
-@njit(fastmath=FLAGS, cache=True, nogil=True)
+@kernel(fastmath=FLAGS, cache=True, nogil=True)
 def rotate(rows: Floats, heads: int, size: int, cosines: Floats, sines: Floats, positions: Integers) -> None:
     """Rotate the first `heads` heads of float32 [N, …] in place by their positions; tables are [longest, R / 2].
 
@@ -48,7 +49,7 @@ def rotate(rows: Floats, heads: int, size: int, cosines: Floats, sines: Floats, 
                 second[d] = b * cos[d] + a * sin[d]
 
 
-@njit(fastmath=FLAGS, cache=True, nogil=True)
+@kernel(fastmath=FLAGS, cache=True, nogil=True)
 def store(
     rows: Floats, heads: int, positions: Integers, owners: Integers, tables: Integers, keys: Floats, values: Floats
 ) -> None:
@@ -65,7 +66,7 @@ def store(
                 values[tile, k, j, d] = value[d]
 
 
-@njit(inline="always")
+@kernel(inline="always")
 def _score(
     queries: Floats, first: int, keys: Floats, tile: int, size: int, scores: Floats, t: int, shared: int
 ) -> None:
@@ -82,7 +83,7 @@ def _score(
         _score_one(queries, first + h * size, keys, tile, size, scores, h * apart + t, apart)
 
 
-@njit(inline="always")
+@kernel(inline="always")
 def _accumulate(
     scores: Floats, t: int, values: Floats, begin: int, size: int, count: int, out: Floats, at: int, shared: int
 ) -> None:
@@ -110,7 +111,7 @@ def _accumulate(
         _accumulate_rest(scores, t, values, begin, size, count, out, at)
 
 
-@njit(fastmath=FLAGS)
+@kernel(fastmath=FLAGS)
 def _accumulate_rest(
     scores: Floats, t: int, values: Floats, begin: int, size: int, count: int, out: Floats, at: int
 ) -> None:
@@ -122,7 +123,7 @@ def _accumulate_rest(
                 result[at + h * size + d] += scores[h, t + j] * flat[begin + j * size + d]
 
 
-@njit(fastmath=FLAGS)
+@kernel(fastmath=FLAGS)
 def _softmax(scores: Floats, low: int, high: int, scale: float, softcap: float, bits: Integers) -> None:
     """Turn scores into weights in place; only those from `low` up to `high` count, the length is whole tiles."""
     factor, cap, length = np.float32(scale), np.float32(softcap), len(scores)
@@ -155,7 +156,7 @@ def _softmax(scores: Floats, low: int, high: int, scale: float, softcap: float, 
         scores[t] *= inverse
 
 
-@njit(fastmath=FLAGS)
+@kernel(fastmath=FLAGS)
 def _fill_outside(scores: Floats, low: int, high: int, value: np.float32) -> None:
     for t in range(low):
         scores[t] = value
@@ -163,7 +164,7 @@ def _fill_outside(scores: Floats, low: int, high: int, value: np.float32) -> Non
         scores[t] = value
 
 
-@njit(parallel=True, fastmath=FLAGS, cache=True, nogil=True)
+@kernel(parallel=True, fastmath=FLAGS, cache=True, nogil=True)
 def attend(
     rows: Floats,
     heads: int,

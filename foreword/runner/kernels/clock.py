@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+
+from foreword.kernel import kernel
 
 _MONOTONIC = 1
 """CLOCK_MONOTONIC of Linux."""
@@ -28,7 +29,7 @@ def _now_ns(context: Any) -> Any:
     return types.int64(), generate
 
 
-@njit(nogil=True)
+@kernel(nogil=True)
 def now_ns() -> int:
     """Return the time in ns, by libc's clock_gettime."""
     now: int = _now_ns()  # type: ignore[call-arg]  # compiled code leaves the context out

@@ -2,24 +2,25 @@
 
 Rows are rounded to 8 bits, each with a scale of its own. A panel of 16 columns lies by fours of inputs, so that one
 instruction multiplies fours and adds them up (`vpdpbusd` on x86, which wants one side unsigned: weights are lifted by
-half of their range, and what that adds to a sum is known from the row alone). Sums of 32 bits are exact; in any order,
-and with any instruction, they are the same.
+half of their range, and what that adds to a sum is known from the row alone). AVX2 has `vpmaddubsw`, for weights of
+4 bits. Sums of 32 bits are exact; in any order, and with any instruction, they are the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from foreword.runner.kernels.common import Floats, Integers, multiplies_fours
+from foreword.kernel import kernel
+from foreword.runner.kernels.common import Floats, Integers, multiplies_bytes, multiplies_fours
 from foreword.runner.kernels.panels import LANES, fetch_ahead, spread, sum_up
 
 Codes = npt.NDArray[np.int8]
@@ -39,11 +40,12 @@ _FEW_SUMS = 16
 """Sums that registers hold."""
 _I64, _I32, _I16, _I8 = ir.IntType(64), ir.IntType(32), ir.IntType(16), ir.IntType(8)
 _BYTES, _SHORTS = ir.VectorType(_I8, LINE), ir.VectorType(_I16, LINE)
+_TWOS = ir.VectorType(_I16, LINE // 2)
 _WORDS, _PAIRS = ir.VectorType(_I32, LINE), ir.VectorType(_I32, LINE // 2)
 _SUMS, _FLOATS = ir.VectorType(_I32, LANES), ir.VectorType(ir.FloatType(), LANES)
 
 
-@njit(fastmath={"reassoc"}, cache=True, nogil=True)
+@kernel(fastmath={"reassoc"}, cache=True, nogil=True)
 def _is_odd(row: Floats) -> bool:
     """Whether something in a row is not a number, or is infinite: 0 times that is not 0."""
     total = np.float32(0)
@@ -52,7 +54,7 @@ def _is_odd(row: Floats) -> bool:
     return bool(total != np.float32(0))
 
 
-@njit(fastmath={"nnan", "ninf"}, cache=True, nogil=True)
+@kernel(fastmath={"nnan", "ninf"}, cache=True, nogil=True)
 def _largest(row: Floats) -> np.float32:
     largest = np.float32(0)
     for value in row:
@@ -60,7 +62,7 @@ def _largest(row: Floats) -> np.float32:
     return largest
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def encode(rows: Floats, codes: Codes, scales: Floats, sums: Integers) -> None:
     """Write float32 rows [N, K] as codes [N, K'], what is behind K as 0, with their scales and sums [N].
 
@@ -151,9 +153,9 @@ def _code(rows: int, panels: int, bits: Bits) -> Callable[..., Any]:
 
 def _loop(builder: Any, weights: list[Any], sources: list[Any], count: Any, bits: Bits) -> list[list[Any]]:
     """Return, panel by panel, each source's sums over `count` (not 0) lines."""
-    dots = _dots()
+    dots = _dots(bits)
     parts = 8 // bits
-    apart = parts if len(weights) * len(sources) * parts <= _FEW_SUMS else 1
+    apart = parts if dots.apart and len(weights) * len(sources) * parts <= _FEW_SUMS else 1
 
     def step(k: Any, sums: list[list[Any]]) -> list[list[Any]]:
         fours = [_fours(builder, source, k, parts) for source in sources]
@@ -163,12 +165,10 @@ def _loop(builder: Any, weights: list[Any], sources: list[Any], count: Any, bits
             place = builder.gep(begin, [builder.mul(k, _I64(LINE))])
             fetch_ahead(builder, place, keep=True)
             halves = _halves(builder, builder.load(builder.bitcast(place, _BYTES.as_pointer()), align=1), bits)
-            column = list(column)
-            for number, row in enumerate(values):
-                for part, (half, value) in enumerate(zip(halves, row, strict=True)):
-                    at = number * apart + part % apart
-                    column[at] = dots.add(builder, column[at], half, value)
-            added.append(column)
+            rows = (column[i : i + apart] for i in range(0, len(column), apart))
+            added.append(
+                [s for row, value in zip(rows, values, strict=True) for s in dots.add(builder, row, halves, value)]
+            )
         return added
 
     nothing = ir.Constant(dots.sums, [0] * dots.sums.count)
@@ -205,16 +205,41 @@ class _Dots:
     """The type of what is added up."""
     spread: Callable[[Any, Any], Any]
     """A row's four (builder, int32) beside each column's."""
-    add: Callable[[Any, Any, Any, Any], Any]
-    """Sums (builder, sums, unsigned weights, spread) with the products."""
+    add: Callable[[Any, list[Any], list[Any], list[Any]], list[Any]]
+    """One or more sums of a row and a panel (builder, sums, unsigned weights, spread) with the products added."""
     total: Callable[[Any, Any], Any]
     """The sums of columns, int32 [16]."""
+    apart: bool
+    """Whether there are registers for sums that do not wait for each other."""
 
 
-def _dots() -> _Dots:
+def _dots(bits: Bits) -> _Dots:
     if multiplies_fours():
-        return _Dots(_SUMS, lambda builder, four: spread(builder, four, _SUMS), _add_fours, lambda _, sums: sums)
-    return _Dots(_PAIRS, _spread_wide, _add_pairs, _total_of_pairs)
+        return _Dots(_SUMS, _spread, _each(_add_fours), _same, apart=True)
+    if bits == 4 and multiplies_bytes():
+        return _Dots(_SUMS, _spread, _add_twos, _same, apart=False)
+    return _Dots(_PAIRS, _spread_wide, _each(_add_pairs), _total_of_pairs, apart=False)
+
+
+def _each(add: Callable[[Any, Any, Any, Any], Any]) -> Callable[[Any, list[Any], list[Any], list[Any]], list[Any]]:
+    """Return what adds one vector of weights after the other to the sums in turn."""
+
+    def added(builder: Any, sums: list[Any], weights: list[Any], values: list[Any]) -> list[Any]:
+        sums = list(sums)
+        for number, (some, value) in enumerate(zip(weights, values, strict=True)):
+            at = number % len(sums)
+            sums[at] = add(builder, sums[at], some, value)
+        return sums
+
+    return added
+
+
+def _spread(builder: Any, four: Any) -> Any:
+    return spread(builder, four, _SUMS)
+
+
+def _same(builder: Any, sums: Any) -> Any:
+    return sums
 
 
 def _add_fours(builder: Any, sums: Any, weights: Any, values: Any) -> Any:
@@ -222,6 +247,36 @@ def _add_fours(builder: Any, sums: Any, weights: Any, values: Any) -> Any:
         builder.module, ir.FunctionType(_SUMS, [_SUMS] * 3), "llvm.x86.avx512.vpdpbusd.512"
     )
     return builder.call(function, [sums, builder.bitcast(weights, _SUMS), values])
+
+
+def _add_twos(builder: Any, sums: list[Any], weights: list[Any], values: list[Any]) -> list[Any]:
+    """Multiply bytes, and add up twos in 16 bits, which weights of 4 bits leave room in."""
+    twos = [
+        _in_halves(builder, "llvm.x86.avx2.pmadd.ub.sw", some, builder.bitcast(value, _BYTES), _TWOS)
+        for some, value in zip(weights, values, strict=True)
+    ]
+    both = reduce(builder.add, twos)
+    fours = _in_halves(builder, "llvm.x86.avx2.pmadd.wd", both, _TWOS([1] * _TWOS.count), _SUMS)
+    return [builder.add(sums[0], fours)]
+
+
+def _in_halves(builder: Any, name: str, left: Any, right: Any, kind: Any) -> Any:
+    """Return what an instruction of 256 bits makes of both halves of two vectors, as one of a kind."""
+    half = ir.VectorType(kind.element, kind.count // 2)
+    done = []
+    for start in (0, 1):
+        given = [_half(builder, one, start) for one in (left, right)]
+        function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+            builder.module, ir.FunctionType(half, [one.type for one in given]), name
+        )
+        done.append(builder.call(function, given))
+    return builder.shuffle_vector(*done, ir.VectorType(_I32, kind.count)(list(range(kind.count))))
+
+
+def _half(builder: Any, vector: Any, number: int) -> Any:
+    count = vector.type.count // 2
+    places = ir.VectorType(_I32, count)(list(range(number * count, (number + 1) * count)))
+    return builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), places)
 
 
 def _spread_wide(builder: Any, four: Any) -> Any:

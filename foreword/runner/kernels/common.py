@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 from llvmlite import binding
-from numba import config, njit, set_num_threads
+from numba import config, set_num_threads
+
+from foreword.kernel import kernel
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]
@@ -24,7 +26,7 @@ _C5, _C6, _C7 = np.float32(8.3334519073e-3), np.float32(1.3981999507e-3), np.flo
 _BIAS, _MANTISSA = np.int32(127), np.int32(23)
 
 
-@njit(fastmath=FLAGS, inline="always")
+@kernel(fastmath=FLAGS, inline="always")
 def exponentials(values: Floats, bits: Integers) -> None:
     """Replace values that are not positive by their exponentials, to about 2 ulp; `bits` is room for as many.
 
@@ -55,3 +57,8 @@ def has_many_registers() -> bool:
 def multiplies_fours() -> bool:
     """Whether this machine multiplies four bytes with four and adds them up in one instruction of 512 bits."""
     return bool(binding.get_host_cpu_features().get("avx512vnni", False))
+
+
+def multiplies_bytes() -> bool:
+    """Whether it multiplies bytes with bytes and adds up twos, in 256 bits."""
+    return bool(binding.get_host_cpu_features().get("avx2", False))

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, prange
+from numba import prange
 
+from foreword.kernel import kernel
 from foreword.runner.kernels.codes import LINE, STEP, Bits, Codes, Lines, codes_times_panels, encode
 from foreword.runner.kernels.common import Floats, Integers, multiplies_fours
 from foreword.runner.kernels.panels import LANES
@@ -50,7 +51,7 @@ _one, _two = codes_times_panels(1, _BY_ONE), codes_times_panels(2, _BY_TWO)
 _four, _eight = codes_times_panels(4, _BY_FOUR), codes_times_panels(8, _BY_EIGHT)
 
 
-@njit(inline="always")
+@kernel(inline="always")
 def _some(
     count: int,
     lines: Lines,
@@ -79,7 +80,7 @@ def _some(
             _one(lines, codes, sizes, sums, scales, biases, out, first, row)
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@kernel(parallel=True, cache=True, nogil=True)
 def _multiply(
     codes: Codes, sizes: Floats, sums: Integers, lines: Lines, scales: Floats, biases: Floats, out: Floats
 ) -> None:
@@ -96,7 +97,7 @@ def _multiply(
                 row += taken
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def narrow_times(rows: Floats, lines: Lines, scales: Floats, biases: Floats) -> Floats:
     """Return float32 [N, 16 · P]: rows [N, K] times weights of 8 or 4 bits, as `lines_of` lays them out."""
     count, length = rows.shape[0], (rows.shape[1] + STEP - 1) // STEP * STEP

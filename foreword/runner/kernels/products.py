@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, prange
+from numba import prange
 from numba.extending import overload
 
+from foreword.kernel import kernel
 from foreword.runner.kernels.common import Floats, has_many_registers
 from foreword.runner.kernels.narrow import Narrow, narrow_times
 from foreword.runner.kernels.panels import LANES, rows_times_panel
@@ -38,7 +39,7 @@ def panels_of(weight: Panels) -> Panels:
     return np.ascontiguousarray(filled.reshape(-1, LANES, length).transpose(0, 2, 1))
 
 
-@njit(inline="always")
+@kernel(inline="always")
 def _some(count: int, panels: Panels, rows: Floats, biases: Floats, out: Floats, panel: int, row: int) -> None:
     """Multiply one to eight rows, or twelve, with a panel."""
     column = panel * LANES
@@ -62,7 +63,7 @@ def _some(count: int, panels: Panels, rows: Floats, biases: Floats, out: Floats,
         _one(panels, rows, biases, out, panel, row, column)
 
 
-@njit(inline="always")
+@kernel(inline="always")
 def _next_count(left: int) -> int:
     """Return how many of the rows that are left share the next panel: seven as four and three, none alone."""
     if left <= _MOST_ROWS:
@@ -72,7 +73,7 @@ def _next_count(left: int) -> int:
     return _MOST_ROWS if left >= 2 * _MOST_ROWS else (left + 1) // 2
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@kernel(parallel=True, cache=True, nogil=True)
 def multiply(rows: Floats, panels: Panels, biases: Floats, out: Floats) -> None:
     """Write rows [N, K] times the panels, plus biases [P, 16], to `out` [N, 16 · P]; all lie without gaps.
 
@@ -122,7 +123,7 @@ def _times_by_kind(rows: Any, weights: Any, number: Any) -> Callable[..., Floats
     return narrow if weights.instance_class is Narrow else wide
 
 
-@njit(cache=True, nogil=True)
+@kernel(cache=True, nogil=True)
 def product(rows: Floats, weights: Weights, number: int) -> Floats:
     """Return float32 [N, O] without gaps: rows [N, K] times the weights of this number, plus biases."""
     out = _times(rows, weights, number)

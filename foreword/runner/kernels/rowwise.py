@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from foreword.kernel import kernel
 from foreword.runner.kernels.common import FLAGS, Floats, exponentials
 
 _LANES = 16
 
 
-@njit(fastmath=FLAGS, cache=True, nogil=True)
+@kernel(fastmath=FLAGS, cache=True, nogil=True)
 def add_and_normalize(stream: Floats, addend: Floats, weight: Floats, epsilon: float, out: Floats) -> None:
     """Add float32 [N, C] to the residual stream in place, and write its RMS norm, times the weight, to `out`.
 
@@ -38,7 +38,7 @@ def add_and_normalize(stream: Floats, addend: Floats, weight: Floats, epsilon: f
             out[n, c] = stream[n, c] * scale * weight[c]
 
 
-@njit(fastmath=FLAGS, cache=True, nogil=True)
+@kernel(fastmath=FLAGS, cache=True, nogil=True)
 def gate(both: Floats, out: Floats) -> None:
     """Write silu(g) · u to `out` [N, C], where `both` [N, 2C] holds g and u side by side (Shazeer 2020, SwiGLU)."""
     rows, columns = out.shape
@@ -55,7 +55,7 @@ def gate(both: Floats, out: Floats) -> None:
             out[n, c] = g * sigmoid * both[n, columns + c]
 
 
-@njit(fastmath=FLAGS, cache=True, nogil=True)
+@kernel(fastmath=FLAGS, cache=True, nogil=True)
 def normalize_heads(rows: Floats, heads: int, groups: int, weights: Floats, epsilon: float) -> None:
     """Normalize every query head and every key head of packed rows [N, …] in place; weights are float32 [2, D]."""
     size = weights.shape[1]

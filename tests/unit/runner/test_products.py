@@ -65,12 +65,14 @@ def test_narrow_products_are_whole_numbers_times_scales_in_any_company(shapes, b
         assert (made[0] == alone[0]).all()
 
 
-@pytest.mark.parametrize("bits", [8, 4])
-def test_without_an_instruction_for_fours_the_sums_are_the_same(tmp_path, bits):
+@pytest.mark.parametrize(("bits", "lacking"), [(8, "fours"), (4, "fours"), (4, "fours bytes")])
+def test_without_instructions_for_bytes_the_sums_are_the_same(tmp_path, bits, lacking):
     code = f"""
 import numpy as np, torch
 from foreword.runner.kernels import common
-common.multiplies_fours = lambda: False
+for one in {lacking.split()}:
+    assert hasattr(common, "multiplies_" + one)
+    setattr(common, "multiplies_" + one, lambda: False)
 from foreword.runner.product import LONGEST, Product
 torch.manual_seed(0)
 made = Product([torch.nn.Linear(41, 97)], bits={bits})(torch.randn(13, 41).numpy())
