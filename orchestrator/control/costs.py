@@ -19,6 +19,8 @@ _BETTER = 4
 """One of so many steps is as good as what counts as better."""
 _STEADY_US = 1_000_000
 """How long a machine does not stumble for."""
+_SETTLED = 3
+"""Plain steps after a round that tell of the change."""
 _ENOUGH = 3
 _FEW = 3
 """Rounds of a link in which a single slow one may be all that is known."""
@@ -76,6 +78,10 @@ class Costs:
         self._queue, self._wait, self._bare = Fading(), Fading(), Fading()
         self._plain_bare = Fading()
         """Plain steps without the rows of anybody's candidates."""
+        self._apart = Fading(fade=0.98, size=64)
+        """Plain steps over steps of rounds that were shortly before, both without the rows of anybody's candidates."""
+        self._plainly = 0
+        """Plain steps since its last round."""
         self._steady: deque[tuple[int, float]] = deque(maxlen=64)
         """When tokens came plainly, and what they took, of all sessions on the link."""
         self._turn = Fading(fade=0.98, size=64)
@@ -112,7 +118,11 @@ class Costs:
             self._plain_at_us = seen.at_us
             took_us = max(seen.took_us, seen.parts.verify_compute, 1)  # Results of several steps may come at once
             self._plain.add(took_us / (1 + seen.kept))
-            self._plain_bare.add(max(1.0, seen.parts.verify_compute - seen.all_us))
+            bare_us = max(1.0, seen.parts.verify_compute - seen.all_us)
+            self._plain_bare.add(bare_us)
+            self._plainly += 1
+            if self._link is not None and self._plainly > _SETTLED:
+                self._link._compare(bare_us, seen.at_us)
             if self._link is None:
                 self._steady.append((seen.at_us, took_us / (1 + seen.kept)))
                 self._turn.add(float(took_us - min(took_us, seen.parts.verify_compute)))
@@ -120,11 +130,17 @@ class Costs:
         if self._link is not None:
             self._link.add(seen)
 
+    def _compare(self, plain_us: float, at_us: int) -> None:
+        """Take what a step of a session that decodes plainly took, without the rows of anybody's candidates."""
+        if self._bare.median and at_us - self._round_us <= _FRESH_US:
+            self._apart.add(plain_us / self._bare.median)
+
     def _add_round(self, seen: Round) -> None:
         """Take a round that a draft was asked for; where its block was late or empty, the wait for it counts too."""
         if seen.at_us - self._round_us > _FRESH_US:
             self._forget_rounds()
         self._round_us = seen.at_us
+        self._plainly = 0
         self._rounds += 1
         self._late = not seen.offered
         if self._opened:  # better a round that is too long than none, but no longer than there is another
@@ -248,9 +264,19 @@ class Costs:
         if step is None:
             return None if self._link is None else self._link.plain_us
         every = self._every
-        pays = every._brought * (self._bare.median or 0.0) > every._took
+        pays = every._brought * (self._bare.median or 0.0) * self._busier > every._took
         wait_us = self._wait.median or 0.0 if pays else 0.0
-        return (step + max(wait_us, every._turn.quantile(_UNWAITED) or 0.0)) * self._unevenness
+        turn_us = every._turn.quantile(_UNWAITED) or 0.0
+        return (step * self._busier + max(wait_us, turn_us)) * self._unevenness
+
+    @property
+    def _busier(self) -> float:
+        """By how much longer the target computes in plain steps than in rounds, none of anybody's candidates counted.
+
+        Where processes share cores, whoever delivers a token plainly takes them from the next step; in a round the
+        target has nothing to do meanwhile.
+        """
+        return max(1.0 / _UNEVEN, min(_UNEVEN, self._every._apart.median or 1.0))
 
     @property
     def _unevenness(self) -> float:
@@ -365,12 +391,12 @@ class Costs:
         """By how much longer plain steps take now than the steps of rounds did, none of anybody's candidates counted.
 
         A machine that is slower for a while is so for both; compared with rounds that were before, plain decoding
-        would look worse than it is, or better.
+        would look worse than it is, or better. What they always take longer does not count.
         """
         then, now = self._bare.median, self._plain_bare.median
         if then is None or now is None or self._plain_at_us < self._round_us:
             return 0.0
-        return now - then
+        return now / self._busier - then
 
 
 def _drafting_us(seen: Round) -> int:
