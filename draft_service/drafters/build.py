@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from draft_service.drafters.choosing import Style
+from draft_service.drafters.draws import compiled_draws
 from draft_service.drafters.lookup import LookupDrafter, LookupStyle
 from draft_service.drafters.mixed import MixedDrafter
-from draft_service.drafters.model import Coupled, ModelDrafter
+from draft_service.drafters.model import ModelDrafter
 from draft_service.drafters.port import Abilities, Drafter
 from draft_service.folder.bundled import draft_folder
 from foreword.errors import InvalidField
@@ -20,8 +21,6 @@ from foreword.extras import check_installed
 from foreword.grammars.load import load_grammars
 from foreword.grammars.making import MaskMaker
 from foreword.grammars.port import missing
-from foreword.laws.law import Ids
-from foreword.laws.parameters import LawParameters
 from foreword.models.dtype import Dtype
 from foreword.models.source import ModelSource, parse_source
 from foreword.protocol.words import Drafter as Kind
@@ -88,7 +87,7 @@ def _model_drafter(config: DrafterConfig) -> ModelDrafter:
         budget=config.budget,
     )
     info = replace(built.info, name=config.name) if config.name else built.info
-    coupled = None if kind is Kind.SYNTHETIC else _coupled(np.arange(info.vocabulary_size, dtype=np.int32))
+    draws = None if kind is Kind.SYNTHETIC else compiled_draws(np.arange(info.vocabulary_size, dtype=np.int32))
     abilities = Abilities(
         kind,
         built.runner.longest_context,
@@ -98,7 +97,7 @@ def _model_drafter(config: DrafterConfig) -> ModelDrafter:
         on_gpu=kind is Kind.MODEL and _is_gpu(config),
     )
     masks = _masks(source, config, info.vocabulary_size)
-    return ModelDrafter(built.runner, abilities, config.style, coupled=coupled, masks=masks)
+    return ModelDrafter(built.runner, abilities, config.style, draws=draws, masks=masks)
 
 
 def _distilled(config: DrafterConfig, folder: Path) -> ModelDrafter:
@@ -134,8 +133,8 @@ def _distilled(config: DrafterConfig, folder: Path) -> ModelDrafter:
     )
     style = replace(config.style, fitted_scales=loaded.card.fitted_scales)
     masks = _masks(parse_source(config.target or loaded.card.target.source), config, info.vocabulary_size)
-    coupled = _coupled(loaded.vocabulary.ids)
-    return ModelDrafter(runner, abilities, style, loaded.vocabulary, coupled=coupled, masks=masks)
+    draws = compiled_draws(loaded.vocabulary.ids)
+    return ModelDrafter(runner, abilities, style, loaded.vocabulary, draws=draws, masks=masks)
 
 
 def _masks(source: ModelSource, config: DrafterConfig, vocabulary_size: int) -> MaskMaker | None:
@@ -143,15 +142,6 @@ def _masks(source: ModelSource, config: DrafterConfig, vocabulary_size: int) -> 
     if missing():
         return None
     return MaskMaker(partial(load_grammars, source, config.cache, vocabulary_size=vocabulary_size))
-
-
-def _coupled(ids: Ids) -> Coupled:
-    """Return the compiled draw, ready: real models bring what compiles it."""
-    from foreword.compiled.coupled import draw_coupled
-
-    for law in (LawParameters(), LawParameters(top_p=0.5)):
-        draw_coupled(np.zeros(len(ids), np.float32), ids, law, bytes(16), 0)
-    return draw_coupled
 
 
 def _dtype(config: DrafterConfig, *, on_cpu: Dtype = Dtype.INT8) -> Dtype:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from draft_service.ahead.forecast import RANKS, Outlook
 from draft_service.core.state import Session, Writing
 from draft_service.core.writing import Drawn
-from draft_service.drafters.choosing import Manner, MatchDraw, Style, choose, margin
+from draft_service.drafters.choosing import Chosen, Manner, MatchDraw, Style, choose, margin
+from draft_service.drafters.draws import Draws
 from draft_service.drafters.foresight import LookJob
 from draft_service.drafters.leads import Leads
 from draft_service.drafters.masks import DraftMasks
@@ -24,15 +24,11 @@ from foreword.addresses.philox import integers_sought
 from foreword.errors import ForewordError
 from foreword.grammars.making import MaskMaker
 from foreword.laws.law import Ids, Law
-from foreword.laws.parameters import LawParameters
 from foreword.laws.pipeline import LawRows, try_target_laws
 from foreword.protocol.messages import Tokens
 from foreword.protocol.words import Rule
 from foreword.runner.port import Logits, Rows, Runner
 from foreword.values import replace
-
-Coupled = Callable[[np.ndarray[Any, np.dtype[np.float32]], Ids, LawParameters, bytes, int], tuple[int, float] | None]
-"""Draws with the target's noise as `foreword.compiled.coupled.draw_coupled` does."""
 
 
 class ModelDrafter:
@@ -48,16 +44,16 @@ class ModelDrafter:
         style: Style,
         vocabulary: VocabularyMap | None = None,
         *,
-        coupled: Coupled | None = None,
+        draws: Draws | None = None,
         masks: MaskMaker | None = None,
     ) -> None:
-        """Take over `runner`; `coupled` draws from logits at once where nothing edits them, `masks` restricts them."""
+        """Take over `runner`; `draws` are made from logits at once where nothing edits them, `masks` restricts them."""
         self._runner = runner
         self._abilities = abilities
         self._style = style
         self._vocabulary = vocabulary
         self._width = abilities.vocabulary_size if vocabulary is None else len(vocabulary.ids)
-        self._coupled = coupled
+        self._draws = draws
         self._ids: Ids = np.arange(self._width or 0, dtype=np.int32) if vocabulary is None else vocabulary.ids
         self._masks = DraftMasks(masks, None if vocabulary is None else vocabulary.ids)
         self._plans: dict[int, Plan] = {}
@@ -217,15 +213,14 @@ class ModelDrafter:
             if rows is None:  # what comes behind candidates that go nowhere is of no use
                 drawn.append(Drawn((), None, stop=True))
                 continue
-            key = pen.session.keys.match
-            found = self._at_once(plan, rows[0, : self._width], key, position=pen.position, leads=pen.threshold > 0)
+            found = self._chosen_at_once(pen, plan, rows[0, : self._width])
             if found is None:
                 others.append(i)
                 drawn.append(Drawn((), None))
                 continue
-            token, lead = found
-            certain = self._leads.estimate(pen, token, lead) if pen.threshold else 1.0
-            drawn.append(Drawn((token,), None, confidence=certain))
+            certain = self._leads.estimate(pen, found.token, found.lead) if pen.threshold else 1.0
+            counts = None if found.counts is None else (found.counts,)
+            drawn.append(Drawn((found.token,), counts, confidence=certain))
         if others:
             pens, plans = [pens[i] for i in others], [plans[i] for i in others]
             lawful = self._draw_lawful(pens, plans, [rows for i in others if (rows := restricted[i]) is not None])
@@ -255,6 +250,26 @@ class ModelDrafter:
         rows = self._restricted(slot, session, logits, position=position, wanted=wanted)
         return logits if rows is None else rows
 
+    def _chosen_at_once(self, pen: Pen, plan: Plan, row: Logits) -> Chosen | None:
+        """Return a candidate of one row where no law has to be made for it, else None."""
+        if plan.manner is not Manner.COUNTED or self._draws is None:
+            key, leads = pen.session.keys.match, pen.threshold > 0
+            found = self._at_once(plan, row, key, position=pen.position, leads=leads)
+            return None if found is None else Chosen(found[0], None, found[1])
+        if plan.unedited_from is None or pen.position < plan.unedited_from:
+            return None
+        style, (number,) = self._style, _numbers([pen], [plan])
+        counted = self._draws.counted(
+            row,
+            self._ids,
+            plan.parameters,
+            number,
+            bits=style.total_bits,
+            mass=style.support_mass,
+            cap=style.support_max,
+        )
+        return None if counted is None else Chosen(*counted)
+
     def _at_once(
         self, plan: Plan, row: Logits, key: bytes | None, *, position: int, leads: bool
     ) -> tuple[int, float] | None:
@@ -264,9 +279,9 @@ class ModelDrafter:
         if plan.manner is Manner.LIKELIEST:
             token = self._likeliest(row)
             return None if token is None else (token, self._lead(row) if leads else 0.0)
-        if plan.manner is not Manner.COUPLED or self._coupled is None or key is None:
+        if plan.manner is not Manner.COUPLED or self._draws is None or key is None:
             return None
-        return self._coupled(row, self._ids, plan.parameters, key, position)
+        return self._draws.coupled(row, self._ids, plan.parameters, key, position)
 
     def _draw_lawful(self, pens: Sequence[Pen], plans: list[Plan], logits: list[Logits]) -> list[Drawn | ForewordError]:
         rows = [
