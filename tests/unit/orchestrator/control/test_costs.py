@@ -142,3 +142,29 @@ def test_a_level_is_no_unevenness() -> None:
         costs.add(block(60_000 * number, 24_000))
         costs.add(plain(60_000 * number + 30_000, 20_000 if number < 40 else 30_000))
     assert costs.plain_us == pytest.approx(30_000, rel=0.07)
+
+
+def test_what_plain_steps_always_take_longer_is_held_against_neither() -> None:
+    """On shared cores a token that is delivered takes them from the next step; rounds have time for that."""
+    link, now_us = Costs(), 0
+    costs = Costs(link)
+
+    def step(took_us: int) -> Round:
+        return Round(now_us, took_us, 0, 0, 0, RoundParts(None, None, None, None, 0, took_us, 0))
+
+    for _ in range(3):
+        for _ in range(6):
+            now_us += 24_000
+            costs.add(block(now_us, 24_000))
+        for _ in range(8):
+            now_us += 22_000
+            costs.add(step(22_000))
+    assert costs.fixed_us(now_us, None) == pytest.approx(22_000), "rounds have not become slower with them"
+    for _ in range(6):
+        now_us += 24_000
+        costs.add(block(now_us, 24_000))
+    assert costs.plain_us == pytest.approx(22_000, rel=0.02)
+    for _ in range(6):
+        now_us += 33_000
+        costs.add(step(33_000))
+    assert costs.fixed_us(now_us, None) == pytest.approx(32_000, rel=0.02), "half as long again is a slower machine"
