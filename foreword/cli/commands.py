@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableMapping
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, Final, cast
 
 import typer
 import typer.core
@@ -12,6 +12,9 @@ import typer.core
 from foreword.cli.interrupts import quietly_interrupted
 from foreword.errors import NotFound
 from foreword.extras import missing_extra
+
+PLAIN_HELP: Final = "plain_help"
+"""Attribute of functions whose options are listed without a table, whose columns would cut long names off."""
 
 
 class Commands(MutableMapping[str, Any]):
@@ -57,12 +60,14 @@ def _load(entry: EntryPoint) -> Any:
             loaded = entry.load()
     except ModuleNotFoundError as error:
         loaded = _unavailable(entry.name, missing_extra(error))
+    app = loaded
     if not isinstance(loaded, typer.Typer):
         app = new_app()
         app.command(entry.name)(loaded)
-        loaded = app
-    command = typer.main.get_command(loaded)
+    command = typer.main.get_command(app)
     command.name = entry.name
+    if getattr(loaded, PLAIN_HELP, False):
+        cast(Any, command).rich_markup_mode = None
     return command
 
 

@@ -65,8 +65,8 @@ Gamma = Annotated[int | None, typer.Option(help="Default candidates per block.",
 Dtype = Annotated[
     str,
     typer.Option(
-        help="Arithmetic of the target: float32, bfloat16 or float16; drafts take the fastest (int8 on a CPU), "
-        "or FOREWORD_DRAFT_DTYPE."
+        help="Arithmetic of the target: float32, bfloat16 or float16; drafts take the fastest (on a CPU int8, and "
+        "int4 if distilled), or FOREWORD_DRAFT_DTYPE."
     ),
 ]
 Threads = Annotated[int, typer.Option(help="Threads of each engine; 0 leaves it to the libraries.", min=0)]

@@ -55,6 +55,8 @@ def command(
         raise InvalidField("drafts", drafts, "no number with --no-draft")
     if no_http and http_port is not None:
         raise InvalidField("http_port", http_port, "no port with --no-http")
+    if http_port == port != 0:
+        raise InvalidField("http_port", http_port, "another port than --port")
     console = stderr()
     config = StackConfig(
         target=target,

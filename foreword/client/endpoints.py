@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakSet
@@ -42,7 +42,8 @@ class Endpoints:
     """
 
     def __init__(self, addresses: str | Sequence[str], *, tls: Tls | None, token: str | None, insecure: bool) -> None:
-        self._addresses = _split(addresses) if isinstance(addresses, str) else list(addresses)
+        several = addresses if isinstance(addresses, Iterable) else ()
+        self._addresses = _split(addresses) if isinstance(addresses, str) else list(several)
         if not self._addresses or not all(isinstance(a, str) and a for a in self._addresses):
             raise InvalidField("address", addresses, "host:port, or several: a list, or separated by commas")
         self._credentials = None if tls is None else _credentials(tls)

@@ -72,4 +72,4 @@ def _quoted(text: str) -> str:
 
 
 def _wrong(grammar: Grammar, wanted: str) -> InvalidField:
-    return InvalidField("law.grammar", f"{grammar.kind} {grammar.source!r}", wanted)
+    return InvalidField("law.grammar", grammar.source or grammar.kind, wanted)

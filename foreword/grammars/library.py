@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Lock
@@ -56,12 +57,17 @@ class LibraryGrammars:
         lark = to_lark(grammar)
         compiled = deep(lambda: LLMatcher(self._tokenizer, lark, log_level=0))
         if compiled.is_error():
-            raise InvalidField("law.grammar", grammar.kind, f"one that can be followed: {_reason(compiled)}")
+            raise _unfollowed(grammar, "one that can be followed", compiled)
         with self._lock:
             self._compiled[grammar] = compiled
             while len(self._compiled) > KEPT:
                 self._compiled.popitem(last=False)
             return compiled.deep_copy()
+
+
+_QUOTED = re.compile(r"\s*(\d+ \|.*|\^)?$")
+"""Lines in which the library shows the source and where it stumbled."""
+_PLACE = re.compile(r"^at \d+\(\d+\): ")
 
 
 class GrammarMask:
@@ -91,9 +97,7 @@ class GrammarMask:
         bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
         if matcher.is_error():
             self._matcher = None
-            raise InvalidField(
-                "law.grammar", self._grammar.kind, f"one that can be followed further: {_reason(matcher)}"
-            )
+            raise _unfollowed(self._grammar, "one that can be followed further", matcher)
         found = np.unpackbits(bits, count=self._vocabulary_size + 1, bitorder="little").view(np.bool_)
         found[self._stops] = found[-1]
         return found[:-1]
@@ -136,7 +140,16 @@ def _shared(seen: list[int], output: list[int]) -> int:
     return next((i for i, (a, b) in enumerate(zip(seen, output, strict=False)) if a != b), min(len(seen), len(output)))
 
 
-def _reason(matcher: LLMatcher) -> str:
-    """Return the library's reason in one line, without what it adds for its makers."""
-    reason = matcher.get_error().partition("\n<state>")[0].partition("<backtrace>")[0]
-    return " ".join(reason.split())[:500]
+def _unfollowed(grammar: Grammar, wanted: str, matcher: LLMatcher) -> InvalidField:
+    return InvalidField("law.grammar", grammar.source or grammar.kind, f"{wanted}: {_reason(matcher, grammar.kind)}")
+
+
+def _reason(matcher: LLMatcher, kind: str) -> str:
+    """Return the library's reason in one line, without what is for its makers or stands around a source."""
+    told = matcher.get_error().partition("\n<state>")[0].partition("<backtrace>")[0]
+    reason = " ".join(" ".join(line for line in told.splitlines() if not _QUOTED.match(line)).split())
+    if kind != "lark":  # only there is the place one of what was given
+        reason = _PLACE.sub("", reason)
+    if kind == "regex":
+        reason = reason.rpartition("parse error: ")[2].rpartition("error: ")[2]
+    return reason[:500]

@@ -107,7 +107,7 @@ def _pack(code: str, field: str, values: Sequence[float]) -> bytes:
     try:
         return struct.pack(f"<{len(values)}{code}", *values)
     except (struct.error, OverflowError) as error:
-        raise InvalidField(field, _shown(values), _WANTED[code]) from error
+        raise InvalidField(field, _odd(code, values), _WANTED[code]) from error
 
 
 def _unpack(code: str, field: str, data: bytes, most: int) -> tuple:  # type: ignore[type-arg]
@@ -127,6 +127,16 @@ def _finite(field: str, values: tuple[float, ...]) -> tuple[float, ...]:
     if not all(map(math.isfinite, values)):
         raise InvalidField(field, next(v for v in values if not math.isfinite(v)), "finite numbers")
     return values
+
+
+def _odd(code: str, values: Sequence[float]) -> object:
+    """Return the first value that cannot be packed."""
+    for value in values:
+        try:
+            struct.pack(f"<{code}", value)
+        except (struct.error, OverflowError):
+            return value
+    return _shown(values)
 
 
 def _shown(values: Sequence[float]) -> object:

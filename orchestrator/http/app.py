@@ -26,7 +26,7 @@ from orchestrator.http.guards import BodyLimit, KeyGuard, Rooted
 from orchestrator.http.model_routes import model_routes
 from orchestrator.http.page_routes import page_routes
 from orchestrator.http.probe_routes import probe_routes
-from orchestrator.http.validation import invalid
+from orchestrator.http.validation import invalid, no_json
 
 _MB = 1_000_000
 _BODIES: dict[str, type[Body]] = {
@@ -92,7 +92,10 @@ async def _refused(_: Request, error: Any) -> Response:
 
 async def _invalid(request: Request, error: Any) -> Response:
     kind = _BODIES.get(request.scope["route"].path)
-    return response_of(invalid(error.errors(), kind.model_fields if kind is not None else ()))
+    problems = error.errors()
+    if isinstance(problems[0]["input"], bytes):  # it was not looked into, for it does not say that it is JSON
+        return response_of(no_json(request.headers.get("content-type")))
+    return response_of(invalid(problems, kind))
 
 
 async def _no_such(request: Request, error: Any) -> Response:

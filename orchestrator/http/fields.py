@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
 
 class _First(FailFast):
@@ -30,6 +30,15 @@ class Body(BaseModel):
     """An object in a request: names that are not known are refused, and so are values of another type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nothing(cls, given: Any) -> Any:
+        """Leave out unknown fields that say nothing: clients send what an API might have, and answers come back."""
+        if not isinstance(given, dict):
+            return given
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        return {name: value for name, value in given.items() if name in known or not (value is None or value == [])}
 
 
 class StreamOptions(Body):
@@ -128,7 +137,9 @@ class ChatTurn(Body):
     """One message of a conversation."""
 
     role: str
-    content: str | Annotated[list[TextPart], _FIRST]
+    content: str | Annotated[list[TextPart], _FIRST] | None = Field(description="Of an assistant's it may be null.")
+    name: str | None = Field(None, description="Not looked at.")
+    tool_call_id: str | None = Field(None, description="Not looked at.")
 
 
 class ChatRequest(Generating):

@@ -65,6 +65,6 @@ def _of_outputs(outputs: StructuredOutputs) -> Grammar:
     if outputs.json_object:
         found.append(Grammar.json_object())
     if len(found) != 1:
-        seen = ", ".join(grammar.kind for grammar in found) or "none"
+        seen = ", ".join(grammar.kind for grammar in found) or None
         raise InvalidField("structured_outputs", seen, "exactly one of json, regex, choice, grammar and json_object")
     return found[0]

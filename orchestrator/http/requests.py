@@ -63,7 +63,11 @@ def completion_requests(body: CompletionRequest, call: Call) -> tuple[GenerateRe
 
 def chat_of(turns: Iterable[ChatTurn]) -> Chat:
     """Return a conversation; parts of a message are put together."""
-    return Chat(tuple(Message(_OLDER_ROLES.get(turn.role, turn.role), _content(turn)) for turn in turns))
+    return Chat(
+        tuple(
+            Message(_OLDER_ROLES.get(turn.role, turn.role), _content(turn, place)) for place, turn in enumerate(turns)
+        )
+    )
 
 
 def prompts_of(body: CompletionRequest) -> tuple[Prompt, ...]:
@@ -87,7 +91,7 @@ def _request(
     if body.best_of not in (None, n):
         raise InvalidField("best_of", body.best_of, f"n, {n}: nothing is drawn that is not returned")
     if body.stream_options is not None and not body.stream:
-        raise InvalidField("stream_options", "options", "stream true beside it")
+        raise InvalidField("stream_options", body.stream_options.model_dump(exclude_none=True), "stream true beside it")
     request = GenerateRequest(
         prompt=prompt,
         request_id=call.id,
@@ -111,5 +115,8 @@ def _request(
     return decode_request(encode_request(request), Limits())
 
 
-def _content(turn: ChatTurn) -> str:
-    return turn.content if isinstance(turn.content, str) else "".join(part.text for part in turn.content)
+def _content(turn: ChatTurn, place: int) -> str:
+    if turn.content is None and turn.role != "assistant":
+        raise InvalidField(f"messages[{place}].content", None, "a text or a list of its parts")
+    content = turn.content or ""
+    return content if isinstance(content, str) else "".join(part.text for part in content)

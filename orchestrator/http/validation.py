@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel
 
 from foreword.errors import shown
 from orchestrator.http.errors import Failure, failure
@@ -19,6 +21,9 @@ _UNIONS: Final = frozenset({"str", "int", "float", "bool", "none", "dict", "list
 _TAG: Final = re.compile(r"[A-Z].*|.*[\[\]()].*")
 """What pydantic puts into a place for the kinds of value that were tried there."""
 _INPUT: Final = "Input should be "
+_INDEX: Final = re.compile(r"\[\d+\]")
+_CLOSE: Final = 0.75
+"""How alike names are of which one was meant for the other: temprature, not reasoning_effort for response_format."""
 _SEVERAL: Final = {
     "prompt": "a text, token ids, or a list of either",
     "stop": "a text or a list of texts",
@@ -27,8 +32,8 @@ _SEVERAL: Final = {
 """What fields that take several kinds of value want."""
 
 
-def invalid(problems: Sequence[Mapping[str, Any]], known: Iterable[str]) -> Failure:
-    """Return the answer to a body that pydantic complains of; `known` are the names that may stand at its top."""
+def invalid(problems: Sequence[Mapping[str, Any]], body: type[BaseModel] | None) -> Failure:
+    """Return the answer to a body of a kind that pydantic complains of."""
     first = problems[0]
     kind, param = first["type"], place_of(first)
     if kind == "json_invalid":
@@ -36,10 +41,11 @@ def invalid(problems: Sequence[Mapping[str, Any]], known: Iterable[str]) -> Fail
     if kind == "string_unicode" and not param:
         return failure(400, f"body: got the name {shown(first['input'])}, wanted text that UTF-8 can carry")
     if not param:
-        message = f"body: got {shown(first['input'])}, wanted a JSON object, with content-type application/json"
+        seen = "nothing" if first["input"] is None else shown(first["input"])
+        message = f"body: got {seen}, wanted a JSON object, with content-type application/json"
         return failure(400, message, code="invalid_type")
     if kind == "extra_forbidden":
-        message = f"{param}: got a field that is not known here{_suggestion(param, known)}"
+        message = f"{param}: got a field that is not known here{_suggestion(param, body)}"
     elif kind == "missing":
         message = f"{param}: got nothing, wanted a value"
     else:
@@ -47,6 +53,12 @@ def invalid(problems: Sequence[Mapping[str, Any]], known: Iterable[str]) -> Fail
         wanted = _SEVERAL.get(param) or " or ".join(same)
         message = f"{param}: got {shown(first['input'])}, wanted {wanted}"
     return failure(400, message, code=_CODES.get(kind, "invalid_type"), param=param)
+
+
+def no_json(content_type: str | None) -> Failure:
+    """Return the answer to a body that does not say it is JSON."""
+    seen = "nothing" if content_type is None else shown(content_type)
+    return failure(400, f"content-type: got {seen}, wanted application/json", code="invalid_type")
 
 
 def place_of(problem: Mapping[str, Any]) -> str:
@@ -68,6 +80,25 @@ def _wanted(problem: Mapping[str, Any]) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _suggestion(param: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(param, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+def _suggestion(param: str, kind: type[BaseModel] | None) -> str:
+    """Return what a name may have been meant for, among those that may stand where it does."""
+    parent, name = kind, _INDEX.sub("", param).split(".")
+    for part in name[:-1]:
+        parent = _inner(parent, part)
+    known = [field.alias or one for one, field in parent.model_fields.items()] if parent else []
+    close = difflib.get_close_matches(name[-1], known, n=1, cutoff=_CLOSE)
+    return f"; did you mean {param.removesuffix(name[-1])}{close[0]}?" if close else ""
+
+
+def _inner(kind: type[BaseModel] | None, name: str) -> type[BaseModel] | None:
+    """Return the kind of object that a field of another has, of a list that of its items; None for no object."""
+    if kind is None:
+        return None
+    of_name = (field.annotation for one, field in kind.model_fields.items() if name in (one, field.alias))
+    left: list[Any] = list(of_name)
+    while left:
+        one = left.pop()
+        if isinstance(one, type) and issubclass(one, BaseModel):
+            return one
+        left.extend(get_args(one))
+    return None

@@ -59,6 +59,35 @@ async def test_a_chat_with_openais_client(client: openai.AsyncOpenAI) -> None:
     assert usage.completion_tokens_details.accepted_prediction_tokens is not None
 
 
+async def test_an_answer_goes_back_as_history(client: openai.AsyncOpenAI) -> None:
+    """As OpenAI's client has it: with all that its type knows, nulls included."""
+    answer = await client.chat.completions.create(messages=TURNS, **GREEDY)
+    message = answer.choices[0].message
+    text = {"role": "assistant", "content": message.content}
+    texts = []
+    for turn in (text, message, message.model_dump(), message.model_dump(exclude_unset=True)):
+        again = await client.chat.completions.create(messages=[*TURNS, turn, *TURNS], **GREEDY)
+        texts.append(again.choices[0].message.content)
+    assert len(set(texts)) == 1
+    assert texts[0] != message.content
+    named = [{**TURNS[0], "name": "Ann"}, {**text, "content": None}, {**TURNS[0], "role": "tool", "tool_call_id": "1"}]
+    assert (await client.chat.completions.create(messages=named, **GREEDY)).usage is not None
+    with pytest.raises(openai.BadRequestError, match=r"messages\[0\].content: got None, wanted a text"):
+        await client.chat.completions.create(messages=[{**TURNS[0], "content": None}], **GREEDY)
+
+
+async def test_a_body_says_that_it_is_json(plain: httpx2.AsyncClient) -> None:
+    answers = {
+        "content-type: got 'text/plain', wanted application/json": {"content-type": "text/plain"},
+        "content-type: got nothing, wanted application/json": {},
+    }
+    for message, headers in answers.items():
+        found = await plain.post("/v1/chat/completions", content=b'{"messages": []}', headers=headers)
+        assert (found.status_code, found.json()["error"]["message"]) == (400, message)
+    empty = await plain.post("/v1/chat/completions", headers={"content-type": "application/json"})
+    assert empty.json()["error"]["message"].startswith("body: got nothing, wanted a JSON object")
+
+
 async def test_a_stream_tells_the_same_text_as_the_whole(client: openai.AsyncOpenAI) -> None:
     whole = await client.chat.completions.create(messages=TURNS, seed=4, max_tokens=40, model="synthetic")
     stream = await client.chat.completions.create(

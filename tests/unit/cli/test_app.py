@@ -55,6 +55,14 @@ def test_version_and_help(cli):
         assert all(name in shown.out for name in ("generate", "doctor", "up", "demo"))
 
 
+def test_help_of_settings_cuts_no_name_off(cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    entry = EntryPoint("orchestrator", "orchestrator.commands:serve", f"{COMMANDS}.serve")
+    shown = "".join(cli("serve", "orchestrator", "--help", more=[entry]).out.split())  # what is long may be folded
+    assert "FOREWORD_ORCHESTRATOR_HTTP_SERVED_MODEL_NAMES" in shown
+    assert "--http-address-file" in shown
+
+
 def test_commands_are_loaded_when_they_are_used(cli, plugin):
     one, two = plugin(lambda: None, "one"), plugin(lambda: None, "two")
     assert cli("one", more=[one, two]).status == 0

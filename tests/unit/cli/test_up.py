@@ -62,3 +62,8 @@ def test_where_http_is_served(cli, monkeypatch, words, port, installed) -> None:
 def test_a_port_of_http_and_no_http_contradict_each_other(cli) -> None:
     result = cli("up", "--no-http", "--http-port", "1")
     assert (result.status, result.err) == (2, "--http-port: got 1, wanted no port with --no-http\n")
+
+
+def test_both_ports_are_not_one(cli):
+    result = cli("up", "--port", "7606", "--http-port", "7606")
+    assert (result.status, result.err) == (2, "--http-port: got 7606, wanted another port than --port\n")

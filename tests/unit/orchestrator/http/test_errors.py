@@ -78,14 +78,15 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     ({"messages": "hi"}, "messages", "invalid_type", "messages: got 'hi', wanted a valid list"),
     ({"messages": [{"role": "user"}]}, "messages[0].content", "missing_required_parameter", "got nothing"),
     ({"messages": [{"role": 1, "content": ""}]}, "messages[0].role", "invalid_type", "messages[0].role: got 1, wanted"),
-    ({"messages": [TURN | {"name": "x"}]}, "messages[0].name", "unknown_parameter", "messages[0].name: got a field"),
+    ({"messages": [TURN | {"nam": "x"}]}, "messages[0].nam", "unknown_parameter", "did you mean messages[0].name?"),
+    ({"messages": [TURN | {"refusal": "x"}]}, "messages[0].refusal", "unknown_parameter", "messages[0].refusal: got a"),
     (
         {"messages": [TURN], "temprature": 1},
         "temprature",
         "unknown_parameter",
         "temprature: got a field that is not known here; did you mean temperature?",
     ),
-    ({"messages": [TURN], "tools": []}, "tools", "unknown_parameter", "tools: got a field that is not known here"),
+    ({"messages": [TURN], "tools": [{}]}, "tools", "unknown_parameter", "tools: got a field that is not known here"),
     ({"messages": [TURN], "temperature": "1"}, "temperature", "invalid_type", "got '1', wanted a valid number"),
     ({"messages": [TURN], "temperature": True}, "temperature", "invalid_type", "got True, wanted a valid number"),
     ({"messages": [TURN], "temperature": 10**400}, "temperature", "invalid_type", "wanted a valid number"),
@@ -94,7 +95,18 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     ({"messages": [TURN], "n": True}, "n", "invalid_type", "n: got True, wanted a valid integer"),
     ({"messages": [TURN], "stop": 5}, "stop", "invalid_type", "stop: got 5, wanted a text or a list of texts"),
     ({"messages": [TURN], "stop_token_ids": [1, "x"]}, "stop_token_ids[1]", "invalid_type", "got 'x', wanted"),
-    ({"messages": [TURN], "speculative": {"gama": 1}}, "speculative.gama", "unknown_parameter", "speculative.gama"),
+    (
+        {"messages": [TURN], "speculative": {"gama": 1}},
+        "speculative.gama",
+        "unknown_parameter",
+        "did you mean speculative.gamma?",
+    ),
+    (
+        {"messages": [TURN], "structured_outputs": {"regexp": "a"}},
+        "structured_outputs.regexp",
+        "unknown_parameter",
+        "did you mean structured_outputs.regex?",
+    ),
     ({"messages": [TURN], "speculative": {"rule": "best"}}, "speculative.rule", "invalid_type", "'match'"),
     ({"messages": [TURN], "logit_bias": {"1": "x"}}, "logit_bias.1", "invalid_type", "got 'x', wanted a valid number"),
     ({"messages": [TURN], "response_format": {"type": "xml"}}, "response_format.type", "invalid_type", "'text'"),
@@ -105,24 +117,37 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
 def test_what_is_wrong_with_a_body_is_named(body: dict[str, Any], param: str, code: str, says: str) -> None:
     with pytest.raises(ValidationError) as caught:
         ChatRequest.model_validate(body)
-    detail = invalid(caught.value.errors(), ChatRequest.model_fields).body.error
+    detail = invalid(caught.value.errors(), ChatRequest).body.error
     assert (detail.param, detail.code) == (param, code)
     assert says in detail.message
+
+
+@pytest.mark.parametrize("name", ["reasoning_effort", "store", "metadata", "functions"])
+def test_what_is_far_from_every_name_is_taken_for_none(name: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        ChatRequest.model_validate({"messages": [TURN], name: "x"})
+    assert "did you mean" not in invalid(caught.value.errors(), ChatRequest).body.error.message
+
+
+def test_unknown_fields_that_say_nothing_are_as_if_left_out() -> None:
+    turn = {"role": "assistant", "content": None, "refusal": None, "tool_calls": None, "annotations": [], "name": None}
+    body = {"messages": [TURN, turn], "tools": [], "functions": None, "speculative": {"gama": None}}
+    assert ChatRequest.model_validate(body).messages[1].content is None
 
 
 def test_a_long_list_that_is_wrong_is_complained_of_once() -> None:
     with pytest.raises(ValidationError) as caught:
         CompletionRequest.model_validate({"prompt": [1.5] * 10_000})
     assert len(caught.value.errors()) < 10
-    message = invalid(caught.value.errors(), ()).body.error.message
+    message = invalid(caught.value.errors(), CompletionRequest).body.error.message
     assert message.endswith("wanted a text, token ids, or a list of either")
     assert len(message) < 300
 
 
 def test_what_is_no_object_is_about_the_body() -> None:
     json_error = {"type": "json_invalid", "loc": ("body", 1), "ctx": {"error": "Expecting value"}, "input": {}}
-    assert invalid([json_error], ()).body.error.code == "invalid_json"
-    found = invalid([{"type": "model_attributes_type", "loc": ("body",), "msg": "x", "input": [1]}], ()).body.error
+    assert invalid([json_error], None).body.error.code == "invalid_json"
+    found = invalid([{"type": "model_attributes_type", "loc": ("body",), "msg": "x", "input": [1]}], None).body.error
     assert found.message == "body: got [1], wanted a JSON object, with content-type application/json"
     assert found.param is None
 
@@ -130,7 +155,7 @@ def test_what_is_no_object_is_about_the_body() -> None:
 def test_names_that_utf8_cannot_carry_do_not_break_the_answer() -> None:
     with pytest.raises(ValidationError) as caught:
         ChatRequest.model_validate({"messages": [TURN], "\ud800": 1})
-    body = invalid(caught.value.errors(), ()).body
+    body = invalid(caught.value.errors(), CompletionRequest).body
     assert "UTF-8" in body.error.message
     assert body.json_bytes()
     assert failure(400, "\ud800", param="\ud800").body.error.param == "\\ud800"
