@@ -59,7 +59,7 @@ def test_help_of_settings_cuts_no_name_off(cli, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     entry = EntryPoint("orchestrator", "orchestrator.commands:serve", f"{COMMANDS}.serve")
     shown = "".join(cli("serve", "orchestrator", "--help", more=[entry]).out.split())  # what is long may be folded
-    assert "FOREWORD_ORCHESTRATOR_HTTP_SERVED_MODEL_NAMES" in shown
+    assert "FOREWORD_ORCHESTRATOR_HTTP__SERVED_MODEL_NAMES" in shown
     assert "--http-address-file" in shown
 
 
