@@ -7,8 +7,8 @@ from typing import Protocol
 
 from foreword.protocol.words import Drafter
 from orchestrator.control.adaptive import AdaptiveGamma, Bounds, Choice, Now
-from orchestrator.control.costs import Round
 from orchestrator.control.memory import Learned, Link, Memory
+from orchestrator.control.round import Round
 from orchestrator.core.state import RoundPlan
 
 MOST_THRESHOLD = 0.9

@@ -8,8 +8,9 @@ from enum import Enum
 from itertools import accumulate
 
 from orchestrator.control.choice import RoundCost, best, rates
-from orchestrator.control.costs import Costs, Round
+from orchestrator.control.costs import Costs
 from orchestrator.control.probing import LOOK_ROUNDS, Doubt, Probing
+from orchestrator.control.round import Round
 from orchestrator.control.survival import Survival
 
 HYSTERESIS = 1.03

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
 
 from orchestrator.control.drafting import Drafting
 from orchestrator.control.fading import Fading, Tail
-from orchestrator.measure.rounds import RoundParts
+from orchestrator.control.round import Round
 
 _FRESH_US = 1_500_000
 """How old what rounds have measured may be: by then the link has echoed a liveness frame again."""
@@ -35,34 +34,6 @@ _NOTHING = 0.1
 """Share of a round that is not worth a word."""
 _KEEP = 0.98
 """Of rounds before, in what rounds bring and take."""
-
-
-class Round(NamedTuple):
-    """One answered round or plain step; microseconds of the orchestrator's clock, and durations of its peers."""
-
-    at_us: int
-    took_us: int
-    """Since the Result before it."""
-    ordered: int
-    """Candidates that its Commit allowed a draft; 0 under a lease."""
-    offered: int
-    kept: int
-    parts: RoundParts
-    first: bool = False
-    """Whether it is the first Result of its Commit; that of a lease came in the middle of another step."""
-    opens: bool = False
-    """Whether it is the first round after a lease: its order goes to the draft before it drafts, which has to read what
-    came meanwhile. Later ones begin with a verdict."""
-    looked_up: bool = False
-    """Whether the block was copied, which takes next to nothing, where a model might have drafted it."""
-    own_us: float = 0.0
-    """What the rows of its candidates took in its step."""
-    all_us: float = 0.0
-    """What the rows of everybody's candidates took in its step."""
-    others_us: float = 0.0
-    """What its step waited for blocks of others, as it had done without its own."""
-    round_trip_us: int | None = None
-    """Of the draft's link, newest."""
 
 
 class Costs:
@@ -150,9 +121,9 @@ class Costs:
         self._brought = _KEEP * self._brought + 1.0 + seen.kept
         self._took = _KEEP * self._took + seen.took_us
         if seen.offered and seen.parts.draft_compute is not None and not (opens and self.candidate_us is not None):
-            self._add_drafting(seen, _drafting_us(seen))
+            self._add_drafting(seen, seen.drafting_us)
         if opens and not self._opened:
-            self._opening.add(_beside_us(seen) - (self._fixed.median or 0.0))
+            self._opening.add(seen.beside_us - (self._fixed.median or 0.0))
             return
         self._add_times(seen)
         if self._tells_of_change(seen):
@@ -175,7 +146,7 @@ class Costs:
         self._bare.add(max(1.0, parts.verify_compute - seen.all_us))
         if seen.offered and parts.draft_compute is None:
             return
-        beside_us = _beside_us(seen)
+        beside_us = seen.beside_us
         self._fixed.add(max(0.0, beside_us))
         if self._link is None:
             self._round_tail.add(max(0.0, beside_us), self._fixed.median)
@@ -397,12 +368,3 @@ class Costs:
         if then is None or now is None or self._plain_at_us < self._round_us:
             return 0.0
         return now / self._busier - then
-
-
-def _drafting_us(seen: Round) -> int:
-    return min(seen.parts.draft_compute or 0, seen.took_us)  # no draft is believed more than the round took
-
-
-def _beside_us(seen: Round) -> float:
-    """Return what a round took beside drafting and the rows of its candidates."""
-    return seen.took_us - _drafting_us(seen) - seen.own_us

@@ -26,8 +26,8 @@ from foreword.protocol.messages import (
 )
 from foreword.protocol.words import Drafter, ResultKind
 from foreword.values import replace
-from orchestrator.control.costs import Round
 from orchestrator.control.memory import Link
+from orchestrator.control.round import Round
 from orchestrator.core import draft_part, rounds
 from orchestrator.core import session as core
 from orchestrator.core.state import (

@@ -13,7 +13,7 @@ from foreword.errors import ProtocolFault
 from foreword.protocol.info import CostPoint, ServerInfo
 from foreword.protocol.messages import LinkState, LoadReport, Lost
 from foreword.protocol.words import Drafter, LossCode
-from orchestrator.control.costs import Round
+from orchestrator.control.round import Round
 from orchestrator.measure.rounds import RoundParts
 from orchestrator.policy import Gamma, MeasuringPolicy, RoundView, WaitLimits
 from orchestrator.pools.avoidance import Avoidance

@@ -9,8 +9,9 @@ import pytest
 
 from foreword.protocol.words import Rule
 from orchestrator.control.adaptive import AdaptiveGamma, Bounds, Now, Why
-from orchestrator.control.costs import Costs, Round
+from orchestrator.control.costs import Costs
 from orchestrator.control.memory import Learned, Link, Memory
+from orchestrator.control.round import Round
 from orchestrator.control.survival import Survival
 from orchestrator.measure.rounds import RoundParts
 

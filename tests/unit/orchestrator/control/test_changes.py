@@ -9,8 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from foreword.protocol.words import Rule
-from orchestrator.control.costs import Costs, Round
+from orchestrator.control.costs import Costs
 from orchestrator.control.memory import Link
+from orchestrator.control.round import Round
 from orchestrator.measure.rounds import RoundParts
 from orchestrator.measure.window import Window
 from orchestrator.policy import Gamma, MeasuringPolicy, RoundView, WaitLimits

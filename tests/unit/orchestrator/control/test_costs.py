@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.control.costs import Costs, Round
+from orchestrator.control.costs import Costs
+from orchestrator.control.round import Round
 from orchestrator.measure.rounds import RoundParts
 
 STEP = 20_000
