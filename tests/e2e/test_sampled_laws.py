@@ -68,7 +68,7 @@ async def test_match_gives_the_law_of_the_target_however_candidates_are_drawn(ma
 
 # So many texts that the p-value of a bug is under 1e-9, seed by seed.
 BUGS = [
-    ("rounds_after_sampling", Rule.TOKEN, "coupled", 50),
+    ("rounds_after_sampling", Rule.TOKEN, "coupled", 80),  # some blocks are late where the machine is busy
     ("lies_about_its_law", Rule.BLOCK, "coupled", 12),
     # A coupled draft of a synthetic pair misses independently of what the target draws, and would hide this one.
     ("samples_afresh", Rule.MATCH, "argmax", 20),
