@@ -6,6 +6,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from llguidance import LLMatcher, LLTokenizer
@@ -37,8 +38,10 @@ class LibraryGrammars:
 
     def check(self, grammar: Grammar, *, output: Sequence[int] = ()) -> None:
         """Raise InvalidField for a grammar that means nothing, or that `output` does not begin a text of."""
-        matcher = self.matcher(grammar)
+        matcher = self.matcher(grammar, fresh=bool(output))  # what others have used up is not to be held against it
         taken = matcher.try_consume_tokens(list(output)) if output else 0
+        if matcher.is_error():
+            raise _unfollowed(grammar, "one that can be followed further", matcher)
         if taken < len(output):
             wanted = f"tokens that begin a text of the grammar, as the {taken} before this one do"
             raise InvalidField("resume", output[taken], wanted)
@@ -47,10 +50,13 @@ class LibraryGrammars:
         """Return what may come next of one text that ends with one of `stop_ids`."""
         return GrammarMask(self, grammar, vocabulary_size=self._vocabulary_size, stop_ids=stop_ids)
 
-    def matcher(self, grammar: Grammar) -> LLMatcher:
-        """Return a matcher that has seen nothing; raise InvalidField with the library's reason."""
+    def matcher(self, grammar: Grammar, *, fresh: bool = False) -> LLMatcher:
+        """Return a matcher that has seen nothing; raise InvalidField with the library's reason.
+
+        Copies share the states that any of them has come to, whose number has a limit: a `fresh` one is compiled anew.
+        """
         with self._lock:
-            compiled = self._compiled.get(grammar)
+            compiled = None if fresh else self._compiled.get(grammar)
             if compiled is not None:
                 self._compiled.move_to_end(grammar)
                 return compiled.deep_copy()
@@ -93,14 +99,24 @@ class GrammarMask:
 
         Raises InvalidField for an output that the grammar does not allow, and where the library gives up.
         """
-        matcher = self._follow(list(output))
-        bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
-        if matcher.is_error():
-            self._matcher = None
-            raise _unfollowed(self._grammar, "one that can be followed further", matcher)
+        bits = self._bits(list(output))
+        if bits is None:  # may be others' doing: a text's fate hangs on that text alone
+            self._matcher, self._seen = self._grammars.matcher(self._grammar, fresh=True), []
+            bits = self._bits(list(output), last=True)
         found = np.unpackbits(bits, count=self._vocabulary_size + 1, bitorder="little").view(np.bool_)
         found[self._stops] = found[-1]
         return found[:-1]
+
+    def _bits(self, output: list[int], *, last: bool = False) -> Any:
+        """Return the library's answer, a bit for each id; where it gives up None, or `last` of all an error."""
+        matcher = self._follow(output)
+        bits = None if matcher.is_error() else np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
+        if not matcher.is_error():
+            return bits
+        self._matcher = None
+        if last:
+            raise _unfollowed(self._grammar, "one that can be followed further", matcher)
+        return None
 
     def _follow(self, output: list[int]) -> LLMatcher:
         shared = _shared(self._seen, output)
@@ -110,6 +126,8 @@ class GrammarMask:
         taken = matcher.try_consume_tokens(output[shared:]) if len(output) > shared else 0
         self._matcher, self._seen = matcher, output[: shared + taken]
         if len(self._seen) < len(output):
+            matcher.compute_bitmask()  # one that has given up takes no token and says so only here
+        if len(self._seen) < len(output) and not matcher.is_error():
             wanted = f"one that the grammar allows behind the {len(self._seen)} before it"
             raise InvalidField("output", output[len(self._seen)], wanted)
         return matcher

@@ -176,3 +176,22 @@ def test_few_compiled_grammars_are_kept(monkeypatch: pytest.MonkeyPatch) -> None
     for mask, letter in itertools.product(masks, "a"):
         assert mask.allowed(()).sum() >= len(letter)
     assert len(own._compiled) == 2
+
+
+def test_a_text_that_the_library_gives_up_takes_no_other_with_it():
+    """Copies of a compiled grammar share its states: where one of them has come to the limit, all have."""
+    held, grammar = grammars(), Grammar.regex("((.{0,100}){0,100}){0,22}")
+    beside = held.mask(grammar, stop_ids=(EOS,))
+    short, text = ids("a"), ids("a", "b")
+    before = beside.allowed(short)
+    long = held.mask(grammar, stop_ids=(EOS,))
+
+    def go_on() -> None:
+        for length in range(400):
+            long.allowed(ids(*["a"] * length))
+
+    with pytest.raises(InvalidField, match=r"law\.grammar: got .*, wanted one that can be followed further: "):
+        go_on()
+    assert (held.mask(grammar, stop_ids=(EOS,)).allowed(short) == before).all()
+    assert beside.allowed(text).any()
+    held.check(grammar, output=short)
