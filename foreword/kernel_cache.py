@@ -32,8 +32,9 @@ def share_kernels() -> None:
     if fcntl is None or hasattr(IndexDataCacheFile, _MARK):
         return
     turns = {"save": _in_turn(IndexDataCacheFile.save), "load": _with_threads(_in_turn(IndexDataCacheFile.load))}
-    for name, method in {**turns, _MARK: True}.items():
+    for name, method in turns.items():
         setattr(IndexDataCacheFile, name, method)
+    setattr(IndexDataCacheFile, _MARK, True)
 
 
 def _with_threads(method: Callable[..., Any]) -> Callable[..., Any]:

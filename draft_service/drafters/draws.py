@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from foreword.laws.law import Ids
 from foreword.laws.parameters import LawParameters
 from foreword.protocol.messages import SparseCounts
-
-Row = np.ndarray[Any, np.dtype[np.float32]]
+from foreword.runner.port import Logits
 
 
 class Coupled(Protocol):
     """Draws with the target's noise, as `foreword.compiled.coupled.draw_coupled` does."""
 
-    def __call__(self, row: Row, ids: Ids, law: LawParameters, key: bytes, position: int) -> tuple[int, float] | None:
+    def __call__(
+        self, row: Logits, ids: Ids, law: LawParameters, key: bytes, position: int
+    ) -> tuple[int, float] | None:
         """Return the id and its lead; None for a row that has no law."""
         ...
 
@@ -25,7 +26,7 @@ class Counted(Protocol):
     """Draws from counts, as `foreword.compiled.counted.draw_counted` does."""
 
     def __call__(
-        self, row: Row, ids: Ids, law: LawParameters, number: int, *, bits: int, mass: float, cap: int
+        self, row: Logits, ids: Ids, law: LawParameters, number: int, *, bits: int, mass: float, cap: int
     ) -> tuple[int, SparseCounts, float] | None:
         """Return the id, the counts and the lead of the first; None for a row that has no law."""
         ...

@@ -188,7 +188,7 @@ class ModelDrafter:
         ids, base, most = writing.ids, writing.base, RANKS + 1
         logits = self._foreseeable(job.slot, session, logits, position=base, wanted=ids)
         found: list[Ranking | None] = []
-        if plan.manner is Manner.LIKELIEST and plan.unedited_from is not None and base >= plan.unedited_from:
+        if plan.manner is Manner.LIKELIEST and not plan.edits(base):
             found = [rank_logits(row[: self._width], self._ids, most=most) for row in logits]
         if not found or None in found:
             by = ranked_plan(plan)
@@ -256,7 +256,7 @@ class ModelDrafter:
             key, leads = pen.session.keys.match, pen.threshold > 0
             found = self._at_once(plan, row, key, position=pen.position, leads=leads)
             return None if found is None else Chosen(found[0], None, found[1])
-        if plan.unedited_from is None or pen.position < plan.unedited_from:
+        if plan.edits(pen.position):
             return None
         style, (number,) = self._style, _numbers([pen], [plan])
         counted = self._draws.counted(
@@ -274,7 +274,7 @@ class ModelDrafter:
         self, plan: Plan, row: Logits, key: bytes | None, *, position: int, leads: bool
     ) -> tuple[int, float] | None:
         """Return the token of one row and its lead where no law has to be made for them, else None."""
-        if plan.unedited_from is None or position < plan.unedited_from:
+        if plan.edits(position):
             return None
         if plan.manner is Manner.LIKELIEST:
             token = self._likeliest(row)

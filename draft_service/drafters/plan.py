@@ -32,6 +32,10 @@ class Plan:
     Logits are those that a grammar has restricted.
     """
 
+    def edits(self, position: int) -> bool:
+        """Whether something else comes between logits and law at an output position."""
+        return self.unedited_from is None or position < self.unedited_from
+
 
 def plan_of(rule: Rule, law: LawParameters, keys: DraftKeys, style: Style) -> Plan:
     """Return the plan of a session whose target law has these parameters."""

@@ -13,8 +13,8 @@ from foreword.cli.interrupts import quietly_interrupted
 from foreword.errors import NotFound
 from foreword.extras import missing_extra
 
-PLAIN_HELP: Final = "plain_help"
-"""Attribute of functions whose options are listed without a table, whose columns would cut long names off."""
+_PLAIN_HELP: Final = "foreword.commands.serve"
+"""Entry points whose options are listed without a table: its columns would cut the long names of settings off."""
 
 
 class Commands(MutableMapping[str, Any]):
@@ -60,13 +60,13 @@ def _load(entry: EntryPoint) -> Any:
             loaded = entry.load()
     except ModuleNotFoundError as error:
         loaded = _unavailable(entry.name, missing_extra(error))
-    app = loaded
     if not isinstance(loaded, typer.Typer):
         app = new_app()
         app.command(entry.name)(loaded)
-    command = typer.main.get_command(app)
+        loaded = app
+    command = typer.main.get_command(loaded)
     command.name = entry.name
-    if getattr(loaded, PLAIN_HELP, False):
+    if entry.group == _PLAIN_HELP:
         cast(Any, command).rich_markup_mode = None
     return command
 

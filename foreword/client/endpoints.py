@@ -42,8 +42,7 @@ class Endpoints:
     """
 
     def __init__(self, addresses: str | Sequence[str], *, tls: Tls | None, token: str | None, insecure: bool) -> None:
-        several = addresses if isinstance(addresses, Iterable) else ()
-        self._addresses = _split(addresses) if isinstance(addresses, str) else list(several)
+        self._addresses = _split(addresses)
         if not self._addresses or not all(isinstance(a, str) and a for a in self._addresses):
             raise InvalidField("address", addresses, "host:port, or several: a list, or separated by commas")
         self._credentials = None if tls is None else _credentials(tls)
@@ -94,8 +93,10 @@ class Endpoints:
         return grpc.aio.secure_channel(address, self._credentials, options=[*channel_options(), *override])
 
 
-def _split(addresses: str) -> list[str]:
-    """Return the addresses of a text; a list behind `ipv4:` or `ipv6:` is one name to gRPC."""
+def _split(addresses: object) -> list[str]:
+    """Return the items of a list, or the addresses of a text; a list behind `ipv4:` or `ipv6:` is one name to gRPC."""
+    if not isinstance(addresses, str):
+        return list(addresses) if isinstance(addresses, Iterable) else []
     if addresses.startswith(("ipv4:", "ipv6:")):
         return [addresses]
     return [part.strip() for part in addresses.split(",") if part.strip()]

@@ -6,7 +6,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Lock
-from typing import Any
 
 import numpy as np
 from llguidance import LLMatcher, LLTokenizer
@@ -38,8 +37,11 @@ class LibraryGrammars:
 
     def check(self, grammar: Grammar, *, output: Sequence[int] = ()) -> None:
         """Raise InvalidField for a grammar that means nothing, or that `output` does not begin a text of."""
-        matcher = self.matcher(grammar, fresh=bool(output))  # what others have used up is not to be held against it
-        taken = matcher.try_consume_tokens(list(output)) if output else 0
+        matcher = self.matcher(grammar)
+        taken = _taken(matcher, output)
+        if matcher.is_error():  # may be others' doing
+            matcher = self.matcher(grammar, fresh=True)
+            taken = _taken(matcher, output)
         if matcher.is_error():
             raise _unfollowed(grammar, "one that can be followed further", matcher)
         if taken < len(output):
@@ -99,34 +101,29 @@ class GrammarMask:
 
         Raises InvalidField for an output that the grammar does not allow, and where the library gives up.
         """
-        bits = self._bits(list(output))
-        if bits is None:  # may be others' doing: a text's fate hangs on that text alone
+        matcher, bits = self._answer(list(output))
+        if matcher.is_error():  # may be others' doing: a text's fate hangs on that text alone
             self._matcher, self._seen = self._grammars.matcher(self._grammar, fresh=True), []
-            bits = self._bits(list(output), last=True)
-        found = np.unpackbits(bits, count=self._vocabulary_size + 1, bitorder="little").view(np.bool_)
-        found[self._stops] = found[-1]
-        return found[:-1]
-
-    def _bits(self, output: list[int], *, last: bool = False) -> Any:
-        """Return the library's answer, a bit for each id; where it gives up None, or `last` of all an error."""
-        matcher = self._follow(output)
-        bits = None if matcher.is_error() else np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
-        if not matcher.is_error():
-            return bits
-        self._matcher = None
-        if last:
+            matcher, bits = self._answer(list(output))
+        if matcher.is_error():
+            self._matcher = None
             raise _unfollowed(self._grammar, "one that can be followed further", matcher)
-        return None
+        found = np.unpackbits(np.frombuffer(bits, np.uint8), count=self._vocabulary_size + 1, bitorder="little")
+        allowed = found.view(np.bool_)
+        allowed[self._stops] = allowed[-1]
+        return allowed[:-1]
+
+    def _answer(self, output: list[int]) -> tuple[LLMatcher, bytes]:
+        """Return the matcher behind an output and its answer, a bit for each id: none where it has given up."""
+        matcher = self._follow(output)
+        return matcher, b"" if matcher.is_error() else matcher.compute_bitmask()
 
     def _follow(self, output: list[int]) -> LLMatcher:
         shared = _shared(self._seen, output)
         matcher, back = self._matcher, len(self._seen) - shared
         if matcher is None or (back and not matcher.rollback(back)):
             matcher, shared = self._grammars.matcher(self._grammar), 0
-        taken = matcher.try_consume_tokens(output[shared:]) if len(output) > shared else 0
-        self._matcher, self._seen = matcher, output[: shared + taken]
-        if len(self._seen) < len(output):
-            matcher.compute_bitmask()  # one that has given up takes no token and says so only here
+        self._matcher, self._seen = matcher, output[: shared + _taken(matcher, output[shared:])]
         if len(self._seen) < len(output) and not matcher.is_error():
             wanted = f"one that the grammar allows behind the {len(self._seen)} before it"
             raise InvalidField("output", output[len(self._seen)], wanted)
@@ -149,6 +146,14 @@ class _Words:
     def __call__(self, text: str) -> list[int]:
         """Never asked: nothing is forced (`foreword.grammars.lark`), so no text is made into ids."""
         raise EngineFailure(f"grammar: the library asked for the ids of {text!r}, wanted no such question")
+
+
+def _taken(matcher: LLMatcher, tokens: Sequence[int]) -> int:
+    """Consume tokens and return how many were allowed; whether the matcher has given up is known afterwards."""
+    taken = matcher.try_consume_tokens(list(tokens)) if tokens else 0
+    if taken < len(tokens):
+        matcher.compute_bitmask()  # one that has given up takes no token and says so only here
+    return taken
 
 
 def _shared(seen: list[int], output: list[int]) -> int:

@@ -72,7 +72,6 @@ def settings_command(kind: type[S], start: Callable[[S], None], *, description: 
 
     parameters = [_config_parameter(), _check_parameter(), *(_parameter(name, leaf) for name, leaf in known.items())]
     command.__doc__ = description
-    command.plain_help = True  # type: ignore[attr-defined]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
@@ -26,6 +27,12 @@ def _bounded(description: str, **bounds: float) -> Any:
     return Field(None, description=description, json_schema_extra=dict(bounds))
 
 
+@cache
+def names_of(kind: type[BaseModel]) -> frozenset[str]:
+    """Return the names that an object of a kind may have."""
+    return frozenset(field.alias or name for name, field in kind.model_fields.items())
+
+
 class Body(BaseModel):
     """An object in a request: names that are not known are refused, and so are values of another type."""
 
@@ -35,10 +42,9 @@ class Body(BaseModel):
     @classmethod
     def _without_nothing(cls, given: Any) -> Any:
         """Leave out unknown fields that say nothing: clients send what an API might have, and answers come back."""
-        if not isinstance(given, dict):
+        if not isinstance(given, dict) or given.keys() <= (known := names_of(cls)):
             return given
-        known = {field.alias or name for name, field in cls.model_fields.items()}
-        return {name: value for name, value in given.items() if name in known or not (value is None or value == [])}
+        return {name: value for name, value in given.items() if name in known or value not in (None, [])}
 
 
 class StreamOptions(Body):

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from foreword.errors import shown
 from orchestrator.http.errors import Failure, failure
+from orchestrator.http.fields import names_of
 
 _CODES: Final = {
     "extra_forbidden": "unknown_parameter",
@@ -41,8 +42,7 @@ def invalid(problems: Sequence[Mapping[str, Any]], body: type[BaseModel] | None)
     if kind == "string_unicode" and not param:
         return failure(400, f"body: got the name {shown(first['input'])}, wanted text that UTF-8 can carry")
     if not param:
-        seen = "nothing" if first["input"] is None else shown(first["input"])
-        message = f"body: got {seen}, wanted a JSON object, with content-type application/json"
+        message = f"body: got {_seen(first['input'])}, wanted a JSON object, with content-type application/json"
         return failure(400, message, code="invalid_type")
     if kind == "extra_forbidden":
         message = f"{param}: got a field that is not known here{_suggestion(param, body)}"
@@ -57,8 +57,7 @@ def invalid(problems: Sequence[Mapping[str, Any]], body: type[BaseModel] | None)
 
 def no_json(content_type: str | None) -> Failure:
     """Return the answer to a body that does not say it is JSON."""
-    seen = "nothing" if content_type is None else shown(content_type)
-    return failure(400, f"content-type: got {seen}, wanted application/json", code="invalid_type")
+    return failure(400, f"content-type: got {_seen(content_type)}, wanted application/json", code="invalid_type")
 
 
 def place_of(problem: Mapping[str, Any]) -> str:
@@ -74,6 +73,10 @@ def place_of(problem: Mapping[str, Any]) -> str:
     return place
 
 
+def _seen(given: object) -> str:
+    return "nothing" if given is None else shown(given)
+
+
 def _wanted(problem: Mapping[str, Any]) -> str:
     message: str = problem["msg"]
     text = message.removeprefix(_INPUT)
@@ -85,8 +88,8 @@ def _suggestion(param: str, kind: type[BaseModel] | None) -> str:
     parent, name = kind, _INDEX.sub("", param).split(".")
     for part in name[:-1]:
         parent = _inner(parent, part)
-    known = [field.alias or one for one, field in parent.model_fields.items()] if parent else []
-    close = difflib.get_close_matches(name[-1], known, n=1, cutoff=_CLOSE)
+    known = names_of(parent) if parent else ()
+    close = difflib.get_close_matches(name[-1], sorted(known), n=1, cutoff=_CLOSE)
     return f"; did you mean {param.removesuffix(name[-1])}{close[0]}?" if close else ""
 
 

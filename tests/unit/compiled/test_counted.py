@@ -9,30 +9,18 @@ import pytest
 
 from foreword.compiled.counted import draw_counted
 from foreword.laws.counts import counts_law, to_counts, validate
-from foreword.laws.law import Law
 from foreword.laws.parameters import LawParameters
-from foreword.laws.pipeline import LawRows, try_target_laws
-
-LAWS = [
-    LawParameters(),
-    LawParameters(temperature=0.7, top_p=0.95),
-    LawParameters(temperature=1.3, top_k=20),
-    LawParameters(temperature=0.5, min_p=0.05, top_p=0.8, top_k=40),
-]
+from tests.unit.compiled.laws import LAWS, rows_of
 
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("size", [1, 2, 3, 500, 8192])
 @pytest.mark.parametrize(("bits", "mass", "cap"), [(12, 0.995, 128), (4, 0.9, 128), (12, 1.0, 3), (16, 0.5, 1)])
 def test_counts_are_those_of_the_law(law: LawParameters, size: int, bits: int, mass: float, cap: int) -> None:
-    rng = np.random.default_rng(size)
-    ids = np.sort(rng.choice(49_152, size, replace=False)).astype(np.int32)
-    for _ in range(10):
-        row = (rng.standard_normal(size) * 3).astype(np.float32)
-        ((one,),) = try_target_laws([LawRows(law, row[None], vocabulary_size=size)])
-        dense = Law(ids if one.ids is None else ids[one.ids], one.probabilities)
+    numbers = np.random.default_rng(bits)
+    for row, ids, dense in rows_of(law, size, count=10):
         wanted = to_counts(dense, bits=bits, mass=mass, cap=cap)
-        found = draw_counted(row, ids, law, int(rng.integers(1 << 63)), bits=bits, mass=mass, cap=cap)
+        found = draw_counted(row, ids, law, int(numbers.integers(1 << 63)), bits=bits, mass=mass, cap=cap)
         assert found is not None
         token, counts, lead = found
         validate(counts, token, 49_152)

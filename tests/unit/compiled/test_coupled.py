@@ -6,29 +6,18 @@ import numpy as np
 import pytest
 
 from foreword.compiled.coupled import draw_coupled
-from foreword.laws.law import Law
 from foreword.laws.parameters import LawParameters
-from foreword.laws.pipeline import LawRows, try_target_laws
 from foreword.laws.sampling import match_led
+from tests.unit.compiled.laws import LAWS, rows_of
 
 KEY = bytes(range(16))
-LAWS = [
-    LawParameters(),
-    LawParameters(temperature=0.7, top_p=0.95),
-    LawParameters(temperature=1.3, top_k=20),
-    LawParameters(temperature=0.5, min_p=0.05, top_p=0.8, top_k=40),
-]
 
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("size", [2, 3, 500, 8192])
 def test_token_and_lead_are_those_of_the_law(law: LawParameters, size: int) -> None:
-    rng = np.random.default_rng(size)
-    ids = np.sort(rng.choice(49_152, size, replace=False)).astype(np.int32)
-    for position in range(25):
-        row = (rng.standard_normal(size) * 3).astype(np.float32)
-        ((one,),) = try_target_laws([LawRows(law, row[None], vocabulary_size=size)])
-        wanted, margin = match_led(Law(ids if one.ids is None else ids[one.ids], one.probabilities), KEY, position)
+    for position, (row, ids, dense) in enumerate(rows_of(law, size, count=25)):
+        wanted, margin = match_led(dense, KEY, position)
         found = draw_coupled(row, ids, law, KEY, position)
         assert found is not None
         assert found[0] == wanted
